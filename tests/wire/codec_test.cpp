@@ -1,0 +1,60 @@
+// FlatBuffers frames: records survive, truncated and damaged bytes are refused or at least stay inside.
+#include "wire/codec.h"
+
+#include <doctest/doctest.h>
+
+#include "wire/control_generated.h"
+#include "wire/local_generated.h"
+
+using namespace vrampool;
+
+namespace {
+wire::RecordT sample() {
+  wire::RecordT r;
+  r.id = {MemberNo{1}, Life{2}, 3};
+  r.version = {{1, MemberNo{1}}, 5};
+  r.state = wire::SegmentState::sealed;
+  r.name = "models/a";
+  auto t = std::make_unique<wire::TensorT>();
+  t->name = "w";
+  t->shape = {2, 3};
+  t->bytes = 24;
+  r.tensors.push_back(std::move(t));
+  return r;
+}
+}  // namespace
+
+TEST_CASE("a record survives the wire") {
+  const auto bytes = wire::encode<wire::Record>(sample());
+  const auto back = wire::decode<wire::Record>(bytes, "test");
+  REQUIRE(back.ok());
+  CHECK(back->id == SegmentId{MemberNo{1}, Life{2}, 3});
+  CHECK(back->version == RecordVersion{{1, MemberNo{1}}, 5});
+  REQUIRE(back->tensors.size() == 1);
+  CHECK(back->tensors[0]->shape == std::vector<std::uint64_t>{2, 3});
+}
+
+TEST_CASE("truncated records are refused") {
+  const auto bytes = wire::encode<wire::Record>(sample());
+  for (std::size_t n = 0; n + 1 < bytes.size(); n += 3) {
+    const auto cut = wire::decode<wire::Record>(std::span(bytes).first(n), "test");
+    if (cut.ok()) CHECK(n + 8 > bytes.size());  // only padding was cut
+  }
+}
+
+TEST_CASE("envelopes carry a body") {
+  wire::EnvelopeT e;
+  e.from = {MemberNo{1}, Life{2}};
+  wire::ProposeT p;
+  p.record = std::make_unique<wire::RecordT>(sample());
+  e.body.Set(std::move(p));
+  const auto back = wire::decode<wire::Envelope>(wire::encode<wire::Envelope>(e), "test");
+  REQUIRE(back.ok());
+  REQUIRE(back->body.AsPropose() != nullptr);
+  CHECK(back->body.AsPropose()->record->name == "models/a");
+}
+
+TEST_CASE("frames larger than allowed are refused") {
+  const std::array<std::byte, 4> prefix{std::byte{0xff}, std::byte{0xff}, std::byte{0xff}, std::byte{0xff}};
+  CHECK_FALSE(wire::frame_length(prefix).ok());
+}
