@@ -11,7 +11,8 @@ set(VP_USES_platform    base)
 set(VP_USES_transport   base wire platform)
 set(VP_USES_service     base wire allocator membership formats paging coherence platform transport)
 set(VP_USES_client      base wire platform transport)
-set(VP_USES_cli         base client formats platform)
+set(VP_USES_bench       base wire platform transport allocator client)
+set(VP_USES_cli         base wire client platform bench)
 
 # Every room's headers appear as <room>/file.h below a directory of its own.
 function(vp_room_headers room)
