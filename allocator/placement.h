@@ -36,11 +36,11 @@ struct Candidate {
 
 struct PlacementRequest {
   PlacementMode mode = PlacementMode::spread;
-  MemberNo local{};                        // the asker's node
-  std::vector<MemberNo> nodes;             // for mode `nodes`
-  std::uint64_t bytes = 0;                 // whole pages, not 0
+  MemberNo local{};                           // the asker's node
+  std::vector<MemberNo> nodes;                // for mode `nodes`
+  std::uint64_t bytes = 0;                    // whole pages, not 0
   std::span<const std::uint64_t> cut_points;  // rising page multiples where a cut parts no tensor; may be empty
-  std::uint8_t copies = 1;                 // 1: only the home copy
+  std::uint8_t copies = 1;                    // 1: only the home copy
 };
 
 // Bytes [offset, +bytes) of the segment on `member`. Fits wire::Piece; ordinals count from 0: all home copies by

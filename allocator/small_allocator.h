@@ -56,9 +56,9 @@ class SmallAllocator {
 
   struct Block {
     std::uint32_t start = 0;
-    std::uint32_t size = 0;  // granules
-    std::uint32_t before = kNone, after = kNone;      // neighbours in the arena
-    std::uint32_t previous = kNone, next = kNone;     // neighbours in the free list
+    std::uint32_t size = 0;                        // granules
+    std::uint32_t before = kNone, after = kNone;   // neighbours in the arena
+    std::uint32_t previous = kNone, next = kNone;  // neighbours in the free list
     bool used = false;
   };
   struct Class {

@@ -17,8 +17,8 @@ struct ParsedFile {
 struct SegmentPlan {
   std::string format;
   wire::LayoutMode layout = wire::LayoutMode::aligned;
-  std::uint64_t bytes = 0;                 // whole pages
-  std::vector<wire::TensorT> tensors;      // by segment offset
+  std::uint64_t bytes = 0;             // whole pages
+  std::vector<wire::TensorT> tensors;  // by segment offset
   // By (file, file_offset): every byte of every file exactly once, each at its own segment bytes, so that export
   // is byte-exact. Segment bytes in no range are zero.
   std::vector<wire::FileRangeT> ranges;
@@ -29,6 +29,7 @@ struct SegmentPlan {
 
 // `file`: the segment is the files' images one after the other, each from a page on.
 // `aligned`: headers and gaps of all files first, then each tensor from a page on, in file order.
+// Files of format "raw" without tensors go along with any format.
 // Errors: VP_INVALID no file, too many files or tensors, mixed formats, a tensor name twice (names both files).
 Result<SegmentPlan> plan_segment(const std::vector<ParsedFile>& files, wire::LayoutMode layout);
 

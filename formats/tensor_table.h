@@ -35,10 +35,10 @@ struct SplitInfo {
 
 // The tensors in order of file_offset: inside the file, behind the header, none overlapping another.
 struct TensorTable {
-  std::string format;               // "safetensors", "gguf", "raw"
+  std::string format;  // "safetensors", "gguf", "raw"
   std::uint64_t file_bytes = 0;
-  std::uint64_t data_offset = 0;    // header and its padding end here
-  std::optional<SplitInfo> split;   // GGUF files with split.* metadata
+  std::uint64_t data_offset = 0;   // header and its padding end here
+  std::optional<SplitInfo> split;  // GGUF files with split.* metadata
   std::vector<TensorEntry> tensors;
 };
 
@@ -60,6 +60,8 @@ Result<TensorTable> parse_whole(Parser parse, std::span<const std::byte> file, s
 
 // A file without a format: one u8 tensor, named like the file, that covers it.
 TensorTable raw_table(std::string_view file_name, std::uint64_t file_bytes);
+// A file that goes along with a model (config.json, the shard index): format "raw", no tensor.
+TensorTable attachment_table(std::uint64_t file_bytes);
 
 // The reader for a file by its first bytes (at least 8, or the whole file) and its name; nullptr: raw.
 Parser detect_format(std::span<const std::byte> prefix, std::string_view file_name);
