@@ -27,6 +27,7 @@
 namespace vrampool::transport {
 
 class DataStream;
+struct ReadPlan;
 
 // The owner's side of a stream. Calls come from inside DataStream's methods, on the owner's thread. A handler may
 // send() and divert() from inside a call; it must not destroy the stream there.
@@ -120,32 +121,47 @@ class DataStream {
     std::span<const std::byte> body;
     std::uint64_t tag = 0;
     std::uint64_t done = 0;  // bytes of head and body written
+    std::uint64_t bytes() const { return head_bytes + body.size(); }
+    std::span<const std::byte> head_rest() const;
+    std::span<const std::byte> body_rest() const;
   };
   struct Receive;  // the message being received
+  struct Pulled {
+    std::size_t bytes = 0;
+    bool drained = false;
+  };
 
   DataStream(UniqueFd fd, StreamOptions, StreamHandler&);
   Slot& slot(std::size_t i) { return queue_[(queue_head_ + i) % queue_.size()]; }
+  // Sending.
   bool put(const Outgoing&);
-  void release(Slot&, bool sent);
-  void pop_sent(std::size_t bytes);
+  void pop_front(bool sent);
+  void count_sent(std::size_t bytes);
   void write_plain();
   void write_tls();
-  // Connection set-up: each answers whether the next phase may go on now.
+  // Set-up: each answers whether the next phase may begin now.
+  void advance();
   bool pass_connecting();
   bool pass_tls();
   void begin_greeting();
-  void advance();
+  void become_open();
   void handle_greeting(const Incoming&);
+  void judge_hello(const Incoming&);
   void fail_io(int errno_value, const char* what);
+  void close_on_eof();
   // Receiving.
   Progress read_some();
-  std::int64_t pull();
-  std::int64_t pull_plain();
-  std::int64_t pull_tls();
-  bool take(std::size_t bytes);
+  void plan(ReadPlan&, bool from_socket);
+  Pulled pull_plain();
+  Pulled pull_spill();
+  Pulled pull_tls();
+  void account(std::size_t bytes, const ReadPlan&);
   bool begin_message();
-  bool finish_message();
-  void spill_from_guess(std::size_t bytes);
+  void choose_landing();
+  void discard_rest();
+  bool guess_holds(const ReadPlan&);
+  void spill_rest(std::size_t& bytes, const ReadPlan&);
+  void finish_message();
 
   UniqueFd fd_;
   StreamOptions options_;
@@ -153,7 +169,8 @@ class DataStream {
   Phase phase_ = Phase::connecting;
   std::optional<TlsSession> tls_;
   bool tls_wants_write_ = false;
-  bool write_blocked_ = false;
+  bool writing_ = false;
+  bool greeted_ = false;
   std::vector<Slot> queue_;
   std::size_t queue_head_ = 0;
   std::size_t queue_size_ = 0;
