@@ -72,6 +72,7 @@ void DataStream::plan(ReadPlan& p, bool from_socket) {
 DataStream::Pulled DataStream::pull_plain() {
   ReadPlan p;
   plan(p, true);
+  const bool guessing = in_->guess_in_flight;
   msghdr message{};
   message.msg_iov = p.places.data();
   message.msg_iovlen = static_cast<decltype(message.msg_iovlen)>(p.count);
@@ -79,7 +80,8 @@ DataStream::Pulled DataStream::pull_plain() {
   const ssize_t n = ::recvmsg(fd_.get(), &message, 0);
   if (n > 0) {
     account(static_cast<std::size_t>(n), p);
-    return {static_cast<std::size_t>(n), static_cast<std::size_t>(n) < p.total};
+    // After a good guess nothing else is expected; if something came, the poller says so again.
+    return {static_cast<std::size_t>(n), guessing || static_cast<std::size_t>(n) < p.total};
   }
   if (n == 0)
     close_on_eof();
@@ -130,16 +132,18 @@ void DataStream::close_on_eof() {
 void DataStream::account(std::size_t n, const ReadPlan& p) {
   Receive& in = *in_;
   stats_.bytes_in += n;
-  if (!in.have_header) {
-    in.head_have += share(n, in.head.size() - in.head_have);
-    if (in.head_have < in.head.size() || !begin_message()) return;
-    if (!guess_holds(p)) spill_rest(n, p);
-  }
-  in.side_have += share(n, in.side_bytes - in.side_have);
-  in.body_have += share(n, in.body_bytes - in.body_have);
-  if (in.wanted() > 0) return;
-  in.head_have = n;  // what came along of the next header
-  finish_message();
+  do {
+    if (!in.have_header) {
+      in.head_have += share(n, in.head.size() - in.head_have);
+      if (in.head_have < in.head.size() || !begin_message()) return;
+      if (!guess_holds(p)) spill_rest(n, p);
+    }
+    in.side_have += share(n, in.side_bytes - in.side_have);
+    in.body_have += share(n, in.body_bytes - in.body_have);
+    if (in.wanted() > 0) return;
+    in.head_have = std::exchange(n, 0);  // what came along of the next header
+    finish_message();
+  } while (!closed() && in.head_have == in.head.size());
 }
 
 // The header is whole: check bounds, ask where the body lands. False: the stream is closed.
