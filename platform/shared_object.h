@@ -67,6 +67,8 @@ class SharedObject {
 
  private:
   friend class ObjectStore;
+  friend Result<SharedObject> create_unnamed_object(const char* label, std::uint64_t bytes);
+  friend Result<SharedObject> adopt_unnamed_object(UniqueFd fd, std::uint64_t bytes);
   SharedObject(UniqueFd fd, std::string name, std::uint64_t bytes)
       : fd_(std::move(fd)), name_(std::move(name)), bytes_(bytes) {}
   UniqueFd fd_;
