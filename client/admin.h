@@ -8,6 +8,7 @@
 #include "base/time.h"
 #include "client/link.h"
 #include "wire/local_generated.h"
+#include "wire/status_board.h"
 
 namespace vrampool::client {
 
@@ -62,5 +63,9 @@ class Admin {
   Duration deadline_;
   std::uint64_t calls_ = 0;
 };
+
+// The status board beside the socket (empty: of the usual places). No connection; the daemon may hang or be gone:
+// compare `updated` with platform::now(). Errors: VP_NOT_FOUND (no daemon ran here), VP_CORRUPT, VP_BUSY.
+Result<wire::BoardText> read_status_board(const std::string& socket_path = {});
 
 }  // namespace vrampool::client

@@ -18,12 +18,15 @@
 namespace vrampool::client {
 
 inline constexpr std::uint16_t kLocalVersion = 1;
+// LocalMessage counts them in one byte; more than kDescriptorsPerMessageMax travel beside several sends.
+inline constexpr std::size_t kDescriptorsPerFrameMax = 255;
 
 // Where a daemon may listen, in order: `chosen` alone if not empty, else $VRAMPOOL_SOCKET alone if set, else
 // /run/vrampool/vrampoold.sock, $XDG_RUNTIME_DIR/vrampool/vrampoold.sock, ~/.vrampool/vrampoold.sock.
 std::vector<std::string> socket_candidates(const std::string& chosen);
-// The first that answers. Errors: VP_UNREACHABLE with the places looked at and how to start a daemon; VP_DENIED.
-Result<UniqueFd> connect_daemon(const std::vector<std::string>& candidates);
+// The first that answers; `where`, if given, is told which. Errors: VP_UNREACHABLE with the places looked at and how to
+// start a daemon; VP_DENIED.
+Result<UniqueFd> connect_daemon(const std::vector<std::string>& candidates, std::string* where = nullptr);
 // The program's own name, as far as the system tells.
 std::string own_program_name();
 
@@ -37,6 +40,10 @@ struct Envelope {
 class Link {
  public:
   explicit Link(UniqueFd socket) : socket_(std::move(socket)) {}
+  static std::vector<std::byte> frame_of(const wire::LocalMessageT& message);
+  Status send_frame(std::span<const std::byte> frame, std::span<const int> descriptors, Duration deadline) {
+    return platform::send_all(socket_.get(), frame, descriptors, deadline);
+  }
   Status send(std::uint64_t call, wire::LocalBodyUnion body, std::span<const int> descriptors, Duration deadline);
   // The next whole message. VP_TIMEOUT keeps what has arrived of it for the next call.
   Result<Envelope> receive(Duration deadline);
@@ -44,17 +51,17 @@ class Link {
   UniqueFd take() { return std::move(socket_); }
 
  private:
-  Result<bool> fill(std::size_t wanted, Duration deadline);
+  Status fill(std::size_t wanted, Instant until);
+  Result<Envelope> take_envelope(wire::LocalMessageT message);
   UniqueFd socket_;
   std::vector<std::byte> incoming_;
-  platform::DescriptorList arrived_;
+  std::vector<UniqueFd> arrived_;
 };
 
 // Sends Attach and waits for the answer. `reattach` with the old secret after a daemon restart.
 Result<Envelope> attach(Link& link, const std::string& program, bool reattach, std::uint64_t secret, Duration deadline);
 // A second connection, turned into the session's page or bulk data channel.
-Result<UniqueFd> open_data(const std::vector<std::string>& candidates, const wire::AttachedT& session, bool bulk,
-                           Duration deadline);
+Result<UniqueFd> open_data(const std::string& path, const wire::AttachedT& session, bool bulk, Duration deadline);
 
 // A body made of one request.
 template <class T>
