@@ -20,7 +20,7 @@ enum class DataKind : std::uint8_t {
   hello = 1,      // first message of a connection; payload: 32-byte ticket
   hello_ok = 2,   // the ticket was good; the connection is open
   read = 3,       // asks [offset, offset + length) of a segment; peers ask whole pages only
-  data = 4,       // answers `read`: crc table (one u32 per page) then bytes
+  data = 4,       // answers `read`: crc table (one u32 per page; none between a client and its daemon) then bytes
   write = 5,      // peers: whole pages into a segment that is being created: crc table, then pages
   write_ok = 6,   // answers `write`
   failure = 7,    // answers anything: `status`, payload is one line of text
@@ -30,6 +30,7 @@ enum class DataKind : std::uint8_t {
 
 enum DataFlags : std::uint8_t {
   kDataEcho = 1,  // benchmarks: answer with `length` bytes of a fixed page, looking nothing up
+  kDataBulk = 2,  // hello: a connection for bulk, which a mover serves; without it the engine does
 };
 
 inline constexpr std::size_t kDataHeaderBytes = 96;

@@ -101,15 +101,17 @@ const FixedPage& ones() {
 
 std::uint64_t PieceMeta::object_bytes(std::uint64_t data_bytes) {
   const auto pages = page_count(data_bytes);
-  return kBitmapOffset + bitmap_bytes(pages) + round_up(pages * sizeof(std::uint32_t));
+  return crc_offset(pages) + round_up(pages * sizeof(std::uint32_t));
 }
+
+std::uint64_t PieceMeta::crc_offset(std::uint64_t pages) { return kBitmapOffset + bitmap_bytes(pages); }
 
 void PieceMeta::lay_out(std::span<std::byte> memory, std::uint64_t data_bytes) {
   VP_ASSERT(memory.size() >= object_bytes(data_bytes));
   memory_ = memory;
   pages_ = page_count(data_bytes);
   bits_ = reinterpret_cast<std::atomic<std::uint64_t>*>(memory.data() + kBitmapOffset);
-  crcs_ = reinterpret_cast<std::uint32_t*>(memory.data() + kBitmapOffset + bitmap_bytes(pages_));
+  crcs_ = reinterpret_cast<std::uint32_t*>(memory.data() + crc_offset(pages_));
 }
 
 PieceMeta PieceMeta::format(std::span<std::byte> memory, const MetaHeader& header) {

@@ -45,6 +45,8 @@ struct MetaHeader {
 class PieceMeta {
  public:
   static std::uint64_t object_bytes(std::uint64_t data_bytes);
+  // Where the crc table starts; all before it is the header and the bitmap.
+  static std::uint64_t crc_offset(std::uint64_t pages);
 
   PieceMeta() = default;
   // A fresh object, all zero. REQUIRES: memory.size() >= object_bytes(header.bytes).
