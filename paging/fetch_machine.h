@@ -5,15 +5,17 @@
 // Rules it keeps, whatever arrives in whatever order:
 //   - only a valid page is revealed (poisoned ones as poison, to views that chose so);
 //   - a filling page belongs to exactly one current request; only that request's answer makes it valid, once;
-//   - only a valid (or poisoned) and unpinned page is punched; its state changes before the punch order leaves;
+//   - only a valid page that is not pinned is evicted (poisoned pages are healed regardless); its state changes before
+//     the punch order leaves;
 //   - every wait of a view ends: revealed, poisoned, failed, or (on_loss = wait) when the source is back or the
 //     view goes.
 //
 // Who may write where (landing): an answer's bytes may be written into the object only while its request is
-// current: ask lands() when the header arrives; if not, the body goes to scratch. When a request stops being
-// current while its answer is being received, the machine orders `abandon`; the owner diverts the rest
-// (DataStream::divert) before it carries out any later order. So late, double or damaged bytes never reach a page
-// that is valid or that another request owns. Give arrived() only after the crc of the landed bytes was checked.
+// current: ask lands() when the header arrives; if not, the body goes to scratch. lands() says yes once per page and
+// request, so a doubled answer never lands beside the first. When a request stops being current while its answer is
+// being received, the machine orders `abandon`; the owner diverts the rest (DataStream::divert) before it carries out
+// any later order. So late, double or damaged bytes never reach a page that is valid or that another request owns.
+// Give arrived() only after the crc of the landed bytes was checked.
 //
 // Orders are carried out in the order given. fetch and punch may finish later (Arrived/Failed, Punched); all others
 // are done on the spot. The outbox is bounded: when step() answers `more`, empty the outbox and step(Resume{}).
@@ -66,6 +68,7 @@ struct FetchOptions {
 };
 
 // ---- inputs ----
+// View numbers are not 0.
 struct AddView {
   ViewNo view{};
   PageIndex first{};
@@ -134,7 +137,8 @@ struct Heal {
   PageIndex first{};
   std::uint64_t count = 0;
 };
-// After a restart: bit i of `valid` says that page first + i holds checked bytes.
+// After a restart: bit i of `valid` says that page first + i holds checked bytes. The owner punches all others first
+// (bytes of a fetch that was cut off, poison).
 struct Adopt {
   PageIndex first{};
   std::span<const std::uint64_t> valid;
@@ -182,6 +186,7 @@ struct RangeCounts {
 
 class FetchMachine {
  public:
+  class Impl;  // the inside; only paging/*.cpp know it
   // Takes all memory here except page states, which cost nothing before a chunk is first touched.
   explicit FetchMachine(FetchOptions);
   ~FetchMachine();
@@ -189,8 +194,9 @@ class FetchMachine {
   // Total: any input in any state. Appends to `out`; true: more orders are waiting, empty `out` and Resume.
   bool step(const Input&, Instant now, Outbox& out);
 
-  // True if the answer to `request` for [first, count) may land in the object now.
-  bool lands(RequestNo request, PageIndex first, std::uint32_t count) const;
+  // True if the body of an answer to `request` for [first, count) may land in the object. Claims these pages: a second
+  // copy of the same answer is told no and goes to scratch.
+  bool lands(RequestNo request, PageIndex first, std::uint32_t count);
   bool can_take_fault() const;
   bool can_take_want() const;
   // The next moment at which a Tick can change something (Instant max: never).
@@ -202,7 +208,6 @@ class FetchMachine {
   std::uint64_t pages() const;
 
  private:
-  class Impl;
   std::unique_ptr<Impl> impl_;
 };
 
