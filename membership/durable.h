@@ -21,9 +21,9 @@ using ChangeRef = std::shared_ptr<const wire::ChangeT>;
 struct DurableState {
   PoolId pool{};
   NodeId node{};
-  MemberNo self{};             // 0: not a member yet
-  Term promise{};              // lower terms are refused
-  RecordVersion committed{};   // everything up to here is in `records`, `roster`, `view`
+  MemberNo self{};            // 0: not a member yet
+  Term promise{};             // lower terms are refused
+  RecordVersion committed{};  // everything up to here is in `records`, `roster`, `view`
   wire::RosterT roster;
   wire::ViewT view;
   std::map<SegmentId, RecordRef> records;
@@ -31,18 +31,38 @@ struct DurableState {
 };
 
 // The operations of one Persist. The host applies them in order and in one transaction.
-struct SetIdentity { PoolId pool; NodeId node; MemberNo self; };
-struct SetPromise { Term promise; };
-struct PutRecord { RecordRef record; };       // key: record->id
-struct EraseRecord { SegmentId id; };
-struct SetRoster { wire::RosterT roster; };
-struct SetView { wire::ViewT view; };
-struct SetCommitted { RecordVersion version; };
-struct PutChange { ChangeRef change; };       // key: change->version; appended to `pending`
-struct EraseChanges { RecordVersion through; };  // erases pending changes of this version and below
+struct SetIdentity {
+  PoolId pool;
+  NodeId node;
+  MemberNo self;
+};
+struct SetPromise {
+  Term promise;
+};
+struct PutRecord {
+  RecordRef record;
+};  // key: record->id
+struct EraseRecord {
+  SegmentId id;
+};
+struct SetRoster {
+  wire::RosterT roster;
+};
+struct SetView {
+  wire::ViewT view;
+};
+struct SetCommitted {
+  RecordVersion version;
+};
+struct PutChange {
+  ChangeRef change;
+};  // key: change->version; appended to `pending`
+struct EraseChanges {
+  RecordVersion through;
+};  // erases pending changes of this version and below
 struct EraseAllChanges {};
-using DurableOp = std::variant<SetIdentity, SetPromise, PutRecord, EraseRecord, SetRoster, SetView, SetCommitted, PutChange,
-                               EraseChanges, EraseAllChanges>;
+using DurableOp = std::variant<SetIdentity, SetPromise, PutRecord, EraseRecord, SetRoster, SetView, SetCommitted,
+                               PutChange, EraseChanges, EraseAllChanges>;
 
 void apply(DurableState&, const DurableOp&);
 

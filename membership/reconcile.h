@@ -29,6 +29,7 @@ struct PieceFound {
 
 // `found` in order; the answer has one verdict per piece. While the registry is not current nothing becomes free for
 // want of a record.
-std::vector<PieceVerdict> reconcile(const Machine& machine, Incarnation own, const std::vector<PieceFound>& found, Instant now);
+std::vector<PieceVerdict> reconcile(const Machine& machine, Incarnation own, const std::vector<PieceFound>& found,
+                                    Instant now);
 
 }  // namespace vrampool::membership

@@ -1,5 +1,6 @@
 // Requests with side effects are executed once, however often and by whichever way they arrive: the answer is kept
-// per (member, life) until the asker says that it has it. Asked of another life of this node: "unknown", never executed.
+// per (member, life) until the asker says that it has it. Asked of another life of this node: "unknown", never
+// executed.
 //
 // Threads: one at a time. Errors: values. Bounds: `window` unfinished requests per asker.
 #pragma once
@@ -16,8 +17,8 @@ namespace vrampool::membership {
 struct OnceRequest {
   Sender asker{};
   RequestNo no{};
-  RequestNo done_up_to{};   // the asker has the answers of all requests up to here
-  Life addressed_to{};      // the life of this node that the asker first sent it to
+  RequestNo done_up_to{};  // the asker has the answers of all requests up to here
+  Life addressed_to{};     // the life of this node that the asker first sent it to
 };
 
 enum class OnceVerdict : std::uint8_t {

@@ -6,7 +6,9 @@
 
 namespace vrampool::membership {
 
-WriteGate::WriteGate(std::uint64_t token, std::size_t window) : token_(token), window_(window) { VP_ASSERT(window > 0); }
+WriteGate::WriteGate(std::uint64_t token, std::size_t window) : token_(token), window_(window) {
+  VP_ASSERT(window > 0);
+}
 
 WriteVerdict WriteGate::begin(const WriteTag& tag) {
   if (tag.token != token_) return WriteVerdict::denied;

@@ -14,16 +14,16 @@ namespace vrampool::membership {
 
 struct WriteTag {
   Sender writer{};
-  RequestNo no{};          // unique in the writer's life
+  RequestNo no{};  // unique in the writer's life
   std::uint64_t token = 0;
 };
 
 enum class WriteVerdict : std::uint8_t {
-  apply,     // take the body, then end()
-  already,   // applied before: acknowledge, do not apply
-  busy,      // the same write is being applied by another way: say nothing
-  denied,    // wrong token
-  frozen,    // too late
+  apply,    // take the body, then end()
+  already,  // applied before: acknowledge, do not apply
+  busy,     // the same write is being applied by another way: say nothing
+  denied,   // wrong token
+  frozen,   // too late
 };
 
 enum class GateState : std::uint8_t { creating, freezing, frozen, closed };
@@ -43,7 +43,10 @@ class WriteGate {
 
  private:
   using Key = std::pair<Sender, RequestNo>;
-  struct Writer { RequestNo floor{}; std::set<RequestNo> applied; };
+  struct Writer {
+    RequestNo floor{};
+    std::set<RequestNo> applied;
+  };
   void settle();
   std::uint64_t token_;
   std::size_t window_;
