@@ -285,7 +285,7 @@ std::vector<Command> other_commands() {
        "say more about a command",
        "",
        {{"command", Kind::text, "a command, one or two words", false, true}},
-       {},
+       {{"--paths", Kind::flag, "", "only list the commands, one a line"}},
        {{"vrampool help import", ""}},
        run_help},
   };

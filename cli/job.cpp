@@ -82,7 +82,8 @@ Result<json::value> wait_for_end(const Invocation& in, client::Admin& admin, std
   bool cancelled = false;
   for (;;) {
     VP_TRY(doc, query(admin, job));
-    if (text_of(doc, "state") != "running") return std::move(doc);
+    const std::string state = text_of(doc, "state");
+    if (state != "running" && state != "waiting") return std::move(doc);
     progress.show(doc);
     if (CatchInterrupt::happened() && !cancelled) {
       cancelled = true;
@@ -94,16 +95,15 @@ Result<json::value> wait_for_end(const Invocation& in, client::Admin& admin, std
 }  // namespace
 
 CatchInterrupt::CatchInterrupt() {
-  interrupts = 0;
   struct sigaction action {};
   action.sa_handler = on_interrupt;
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
+  ::sigaction(SIGINT, &action, &old_int_);
+  ::sigaction(SIGTERM, &action, &old_term_);
 }
 
 CatchInterrupt::~CatchInterrupt() {
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
+  ::sigaction(SIGINT, &old_int_, nullptr);
+  ::sigaction(SIGTERM, &old_term_, nullptr);
 }
 
 bool CatchInterrupt::happened() { return interrupts > 0; }

@@ -1,6 +1,8 @@
 // Watching a job of the daemon: a progress bar on a terminal, plain lines elsewhere; Ctrl-C cancels it.
 #pragma once
 
+#include <csignal>
+
 #include "cli/daemon.h"
 
 namespace vrampool::cli {
@@ -17,7 +19,7 @@ Result<int> run_job(const Invocation& in, Request request, const std::string& ve
   return follow_job(in, admin, started.job, verb, done);
 }
 
-// While one lives, Ctrl-C sets a flag instead of ending the process; a second Ctrl-C ends it.
+// While one lives, Ctrl-C sets a flag instead of ending the process; a second Ctrl-C ends it. They may nest.
 class CatchInterrupt {
  public:
   CatchInterrupt();
@@ -25,6 +27,10 @@ class CatchInterrupt {
   CatchInterrupt(const CatchInterrupt&) = delete;
   CatchInterrupt& operator=(const CatchInterrupt&) = delete;
   static bool happened();
+
+ private:
+  struct sigaction old_int_ {};
+  struct sigaction old_term_ {};
 };
 
 }  // namespace vrampool::cli

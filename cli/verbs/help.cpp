@@ -10,6 +10,10 @@
 namespace vrampool::cli {
 
 Result<int> run_help(const Invocation& in) {
+  if (in.has("--paths")) {
+    for (const Command& c : commands()) fmt::print("{}\n", c.path);
+    return kFine;
+  }
   std::string path;
   for (const std::string& word : in.all("command")) path += (path.empty() ? "" : " ") + word;
   if (path.empty()) {
