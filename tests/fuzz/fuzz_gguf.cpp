@@ -1,0 +1,8 @@
+// Fuzzes the gguf reader.
+#include "formats/gguf.h"
+#include "fuzz_parser.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  vrampool::fuzz::run_parser(vrampool::formats::parse_gguf, data, size);
+  return 0;
+}

@@ -1,0 +1,8 @@
+// Fuzzes registry records, as they come from peers and from disk.
+#include "fuzz_message.h"
+#include "wire/record_generated.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  vrampool::fuzz::run_message<vrampool::wire::Record>(data, size);
+  return 0;
+}
