@@ -140,13 +140,13 @@ Status Cluster::start(const ClusterOptions& options) {
 Status Cluster::form_pool() {
   Invocation in;
   in.socket = nodes_.front().socket;
-  VP_TRY(made, ask(in, "init"));
+  VP_CHECK(ask(in, "init"));
   std::string line;
   VP_TRY(invitation, ask(in, "invite", {}, {}, &line));
   const std::string token = text_of(invitation, "token", line);
   for (std::size_t i = 1; i < nodes_.size(); ++i) {
     in.socket = nodes_[i].socket;
-    VP_TRY(joined, ask(in, "join", {token}));
+    VP_CHECK(ask(in, "join", {token}));
   }
   return {};
 }
