@@ -35,6 +35,12 @@ Status Peers::start(const PoolKey& key, const std::string& listen, std::uint16_t
   return {};
 }
 
+Status Peers::start_outward(const PoolKey& key) {
+  VP_TRY(links, Links::create(loop_, *this, key));
+  links_ = std::move(links);
+  return {};
+}
+
 void Peers::stop() {
   loop_.forget(redial_timer_);
   if (links_) links_->close_all();

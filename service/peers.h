@@ -57,6 +57,8 @@ class Peers final : private LinkOwner {
   Peers(Loop& loop, PeersOwner& owner) : loop_(loop), owner_(owner) {}
   ~Peers() override;
   Status start(const PoolKey& key, const std::string& listen, std::uint16_t port);
+  // Only call_address(), for a node that is not a member yet.
+  Status start_outward(const PoolKey& key);
   void stop();
 
   void set_self(SelfFacts self) { self_ = std::move(self); }

@@ -1,0 +1,127 @@
+// Import: file bytes stream to the nodes that will own them; nobody stages the model.
+#include <algorithm>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "formats/model.h"
+#include "service/import_files.h"
+#include "service/jobs.h"
+#include "service/page_writer.h"
+#include "service/sha256.h"
+
+namespace vrampool::service {
+namespace {
+
+constexpr std::size_t kChunkBytes = 1u << 20;
+
+CreateAsk create_ask(const wire::ImportJobT& ask, const formats::SegmentPlan& plan) {
+  CreateAsk c;
+  c.name = ask.name;
+  c.bytes = plan.bytes;
+  c.placement = ask.placement;
+  c.nodes = ask.nodes;
+  c.mode = ask.mode;
+  c.cut_points = plan.cut_points;
+  c.layout = plan.layout;
+  c.format = plan.format;
+  return c;
+}
+
+// Streams the files, hashing each on the way.
+class Stream {
+ public:
+  Stream(Job& job, BulkChannel& channel, Record segment, const ModelFiles& model, const formats::SegmentPlan& plan)
+      : job_(job), model_(model), plan_(plan), chunk_(kChunkBytes),
+        writer_(plan.ranges, [&channel, segment](std::uint64_t offset, std::span<const std::byte> pages) { return channel.write(segment, offset, pages); }) {}
+
+  Status run() {
+    auto range = plan_.ranges.begin();
+    for (std::size_t i = 0; i < model_.files.size(); ++i) {
+      Sha256Stream hash;
+      for (; range != plan_.ranges.end() && range->file == i; ++range) VP_CHECK(copy(model_.files[i], *range, hash));
+      hashes_.push_back(to_bytes(hash.end()));
+    }
+    VP_ASSERT(writer_.complete());
+    return {};
+  }
+  const std::vector<std::vector<std::uint8_t>>& hashes() const { return hashes_; }
+
+ private:
+  Status copy(const InputFile& file, const wire::FileRangeT& range, Sha256Stream& hash) {
+    for (std::uint64_t done = 0; done < range.bytes;) {
+      VP_CHECK(check_cancelled(job_));
+      const std::uint64_t at = range.segment_offset + done;
+      const std::size_t n = static_cast<std::size_t>(std::min<std::uint64_t>(range.bytes - done, kChunkBytes - at % kPageBytes));
+      const std::span<std::byte> bytes = std::span(chunk_).first(n);
+      VP_CHECK(read_fully(file, range.file_offset + done, bytes));
+      hash.add(bytes);
+      VP_CHECK(writer_.put(at, bytes));
+      done += n;
+      job_.done_bytes += n;
+    }
+    return {};
+  }
+
+  Job& job_;
+  const ModelFiles& model_;
+  const formats::SegmentPlan& plan_;
+  std::vector<std::byte> chunk_;
+  PageWriter writer_;
+  std::vector<std::vector<std::uint8_t>> hashes_;
+};
+
+wire::RecordT parts_of(const Record& created, const formats::SegmentPlan& plan, const ModelFiles& model, const std::vector<std::vector<std::uint8_t>>& hashes) {
+  wire::RecordT r(*created);
+  r.tensors.clear();
+  for (const auto& t : plan.tensors) r.tensors.push_back(std::make_unique<wire::TensorT>(t));
+  for (const auto& range : plan.ranges) r.ranges.push_back(std::make_unique<wire::FileRangeT>(range));
+  for (std::size_t i = 0; i < model.files.size(); ++i) {
+    auto file = std::make_unique<wire::SourceFileT>();
+    file->name = model.parsed[i].name;
+    file->path = model.files[i].path;
+    file->bytes = model.files[i].bytes;
+    file->mtime_ns = model.files[i].mtime_ns;
+    file->sha256 = hashes[i];
+    r.files.push_back(std::move(file));
+  }
+  return r;
+}
+
+Status check_unchanged(const ModelFiles& model, const FileRights& rights) {
+  for (const InputFile& file : model.files) {
+    VP_TRY(now, open_input(file.path, rights));
+    if (now.bytes != file.bytes || now.mtime_ns != file.mtime_ns) return error(VP_CORRUPT, "{}: changed while it was imported", file.path);
+  }
+  return {};
+}
+
+Status fill_and_seal(JobDesk& desk, Job& job, const Record& segment, const ModelFiles& model, const formats::SegmentPlan& plan) {
+  VP_TRY(channel, desk.channel(job));
+  Stream stream(job, *channel, segment, model, plan);
+  VP_CHECK(stream.run());
+  VP_CHECK(channel->flush());
+  VP_CHECK(check_unchanged(model, job.rights));
+  VP_CHECK(check_cancelled(job));
+  VP_TRY(sealed, desk.seal(segment->id, parts_of(segment, plan, model, stream.hashes())));
+  log::info("segment {} \"{}\": {} tensors, {} from {} files", to_text(sealed->id), sealed->name, sealed->tensors.size(), format_bytes(sealed->bytes),
+            sealed->files.size());
+  return {};
+}
+
+}  // namespace
+
+Status run_import(JobDesk& desk, Job& job, const wire::ImportJobT& ask) {
+  VP_TRY(model, open_model(ask.paths, job.rights));
+  VP_TRY(plan, formats::plan_segment(model.parsed, ask.layout));
+  std::uint64_t total = 0;
+  for (const InputFile& f : model.files) total += f.bytes;
+  job.total_bytes = total;
+  VP_CHECK(check_cancelled(job));
+  VP_TRY(segment, desk.create(create_ask(ask, plan), job.who));
+  const Status filled = fill_and_seal(desk, job, segment, model, plan);
+  if (filled) return {};
+  if (const Status dropped = desk.abort(segment->id); !dropped) log::warn("job {}: {}", job.id, dropped.error().message);
+  return filled;
+}
+
+}  // namespace vrampool::service
