@@ -23,8 +23,10 @@ namespace vrampool::platform {
 
 namespace {
 
-// How often the poisoner makes waiters fault again, in case another reader of the descriptor took their event.
+// How often the poisoner makes waiters fault again, in case another reader of the descriptor took their event; and how
+// soon after it took an event that was for another reader.
 constexpr int kReplayEveryMs = 100;
+constexpr int kReplaySoonMs = 10;
 
 std::uint64_t address_of(const std::byte* p) { return reinterpret_cast<std::uintptr_t>(p); }
 
@@ -45,7 +47,7 @@ class UserfaultfdClientView final : public ClientView {
 
  private:
   void poison_until_stopped();
-  void answer(const uffd_msg& message);
+  bool answer(const uffd_msg& message);
   void poison_granule(std::uint64_t offset);
   void copy_poison(std::uint64_t offset, std::uint64_t bytes);
 
@@ -114,22 +116,26 @@ Status UserfaultfdClientView::poison_here(std::uint64_t view_offset, std::uint64
 void UserfaultfdClientView::poison_until_stopped() {
   name_this_thread("vp-poison");
   std::array<uffd_msg, 16> messages;
+  bool took_others = false;
   for (;;) {
     pollfd wait[2] = {{fd_.get(), POLLIN, 0}, {stop_->fd(), POLLIN, 0}};
-    const int ready = ::poll(wait, 2, kReplayEveryMs);
+    const int ready = ::poll(wait, 2, took_others ? kReplaySoonMs : kReplayEveryMs);
     if (wait[1].revents != 0) return;
     if (ready == 0) uffd::wake(fd_.get(), address_of(base_), bytes_);
     const int n = uffd::read_messages(fd_.get(), messages);
-    for (int i = 0; i < n; ++i) answer(messages[static_cast<std::size_t>(i)]);
+    if (n > 0 || ready == 0) took_others = false;
+    for (int i = 0; i < n; ++i) took_others = !answer(messages[static_cast<std::size_t>(i)]) || took_others;
   }
 }
 
-void UserfaultfdClientView::answer(const uffd_msg& message) {
-  if (message.event != UFFD_EVENT_PAGEFAULT) return;
+// False when the event was for another reader: its page comes again with the next replay.
+bool UserfaultfdClientView::answer(const uffd_msg& message) {
+  if (message.event != UFFD_EVENT_PAGEFAULT) return true;
   const std::uint64_t granule = fault_granule_bytes();
   const std::uint64_t offset = (message.arg.pagefault.address - address_of(base_)) / granule * granule;
-  // Others' pages come again with the next replay.
-  if (offset < bytes_ && poisoned_.holds(offset)) poison_granule(offset);
+  if (offset >= bytes_ || !poisoned_.holds(offset)) return false;
+  poison_granule(offset);
+  return true;
 }
 
 void UserfaultfdClientView::poison_granule(std::uint64_t offset) {

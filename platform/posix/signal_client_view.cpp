@@ -124,6 +124,9 @@ Result<AttachDescriptors> SignalClientView::attach_descriptors() {
   else if (::dup2(ends.first.get(), bell_.get()) < 0 || ::fcntl(bell_.get(), F_SETFD, FD_CLOEXEC) < 0)
     return error_errno(errno, "renewing the doorbell of a view");
   VP_CHECK(watch_revokes(bell_.get(), this));
+  // A byte for the new daemon: threads that wait since the old one's days will not ring again.
+  ring_->daemon_rung.store(0);
+  ring_bell(ring_->daemon_rung, bell_.get());
   VP_TRY(ring, ring_object_.read_write_descriptor());
   AttachDescriptors descriptors;
   descriptors.push_back(std::move(ring));

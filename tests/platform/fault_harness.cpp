@@ -25,7 +25,9 @@ Board* new_board() {
   return at == MAP_FAILED ? nullptr : new (at) Board{};
 }
 
-void die_with_parent() {
+// A client is a program of its own: doctest's signal handlers are not part of it.
+void become_client() {
+  for (const int number : {SIGSEGV, SIGBUS, SIGABRT, SIGTERM, SIGFPE, SIGILL}) ::signal(number, SIG_DFL);
 #ifdef __linux__
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
@@ -125,7 +127,7 @@ std::size_t TestDaemon::spawn(const Body& body, Duration deadline) {
   const pid_t pid = ::fork();
   REQUIRE(pid >= 0);
   if (pid == 0) {
-    die_with_parent();
+    become_client();
     int result = 0;
     {
       ClientSide side(options, *board, ends.second.get(), fd.release());
@@ -201,16 +203,23 @@ void TestDaemon::handle(std::size_t client, const ViewEvent& event) {
     ++gone_seen;
     poller_.remove(clients[client].faults->fd());
     clients[client].faults.reset();
+    // What it had is gone with it.
+    for (std::uint64_t p = 0; p < page_count; ++p) revoke_answered(client, p);
   } else if (event.kind == ViewEvent::Kind::revoked) {
     ++revokes_seen;
     if (on_revoked)
       on_revoked(event);
-    else if (--pages[page].revokes_pending == 0)
-      finish_eviction(page);
+    else
+      revoke_answered(client, page);
   } else {
     ++faults_seen;
     if (!on_fault || !on_fault(client, event)) answer(client, page, event.write);
   }
+}
+
+void TestDaemon::revoke_answered(std::size_t client, std::uint64_t page) {
+  PageRecord& record = pages[page];
+  if (std::erase(record.revoking, client) > 0 && record.revoking.empty() && record.evicting) finish_eviction(page);
 }
 
 void TestDaemon::answer(std::size_t client, std::uint64_t page, bool write) {
@@ -245,14 +254,13 @@ void TestDaemon::evict(std::uint64_t page) {
   PageRecord& record = pages[page];
   if (!record.valid || record.evicting) return;
   record.evicting = true;
-  record.revokes_pending = 0;
-  for (ClientRecord& c : clients) {
-    if (!c.faults) continue;
-    const RevokeState state = c.faults->revoke(page * kPageBytes, kPageBytes, PageAccess::none);
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    if (!clients[i].faults) continue;
+    const RevokeState state = clients[i].faults->revoke(page * kPageBytes, kPageBytes, PageAccess::none);
     REQUIRE(state != RevokeState::full);
-    record.revokes_pending += state == RevokeState::pending ? 1 : 0;
+    if (state == RevokeState::pending) record.revoking.push_back(i);
   }
-  if (record.revokes_pending == 0) finish_eviction(page);
+  if (record.revoking.empty()) finish_eviction(page);
 }
 
 void TestDaemon::finish_eviction(std::uint64_t page) {

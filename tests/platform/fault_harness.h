@@ -77,7 +77,7 @@ struct PageRecord {
   bool valid = false;
   bool evicting = false;
   std::uint64_t generation = 0;
-  int revokes_pending = 0;
+  std::vector<std::size_t> revoking;                  // clients that have not answered yet
   std::vector<std::pair<std::size_t, bool>> waiting;  // client, write
 };
 
@@ -134,6 +134,7 @@ class TestDaemon {
 
  private:
   void handle(std::size_t client, const ViewEvent& event);
+  void revoke_answered(std::size_t client, std::uint64_t page);
   void answer(std::size_t client, std::uint64_t page, bool write);
   void finish_eviction(std::uint64_t page);
   void drain(std::size_t client);

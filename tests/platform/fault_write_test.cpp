@@ -119,30 +119,27 @@ TEST_CASE("dirty eviction loses no store: take the right to write, copy out, giv
   for_each_source([](FaultSourceKind kind) {
     TestDaemon daemon(kind, 1, PageAccess::write);
     const auto client = daemon.spawn([](ClientSide& self) {
-      for (std::uint64_t n = 1; n <= 20000; ++n) {
-        const std::uint64_t before = self.words(0)[3];
-        CLIENT_CHECK(before == n - 1 || n == 1);
-        self.writable(0)[3] = n;
+      std::uint64_t n = 0;
+      while (self.board().value[0].load() == 0) {
+        CLIENT_CHECK(n == 0 || self.words(0)[3] == n);
+        self.writable(0)[3] = ++n;
       }
-      self.board().value[1] = 1;
+      self.board().value[2] = n;
       return 0;
     });
     std::vector<std::byte> copy(kPageBytes);
     std::uint64_t rounds = 0;
     bool owned = false;
     bool revoked = false;
-    bool waiting = false;
-    daemon.on_fault = [&](std::size_t, const ViewEvent&) {
-      waiting = true;
-      return owned;
-    };
+    daemon.on_fault = [&](std::size_t, const ViewEvent&) { return owned; };
     daemon.on_revoked = [&](const ViewEvent&) { revoked = true; };
     const auto take = [&](PageAccess left) {
       revoked = daemon.clients[0].faults->revoke(0, kPageBytes, left) == RevokeState::done;
       REQUIRE(daemon.serve_until([&] { return revoked; }));
     };
     REQUIRE(daemon.serve_until([&] { return daemon.pages[0].valid; }));
-    while (daemon.board->value[1].load() == 0 && daemon.clients[0].faults && rounds < 100000) {
+    const Instant end = now() + Duration::millis(700);
+    while (now() < end && daemon.clients[0].faults) {
       owned = true;
       take(PageAccess::read);
       std::copy_n(daemon.object.memory().begin(), kPageBytes, copy.begin());
@@ -156,8 +153,12 @@ TEST_CASE("dirty eviction loses no store: take the right to write, copy out, giv
       daemon.serve_once(Duration::micros(50));
       ++rounds;
     }
+    daemon.on_fault = {};
+    daemon.board->value[0] = 1;
     CHECK(daemon.finish(client) == 0);
-    CHECK(rounds > 5);
-    CHECK(word_in_alias(daemon, 0, 3) == 20000);
+    MESSAGE(to_text(kind) << ": " << rounds << " rounds, " << daemon.board->value[2].load() << " stores");
+    CHECK(rounds > 20);
+    CHECK(daemon.board->value[2].load() > rounds);
+    CHECK(word_in_alias(daemon, 0, 3) == daemon.board->value[2].load());
   });
 }
