@@ -6,6 +6,8 @@
 
 #include <flatbuffers/flatbuffers.h>
 
+#include <algorithm>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
@@ -13,6 +15,7 @@
 
 #include "base/limits.h"
 #include "base/result.h"
+#include "wire/tree_check.h"
 
 namespace vrampool::wire {
 
@@ -37,8 +40,11 @@ Result<typename T::NativeTableType> decode(std::span<const std::byte> bytes, con
     std::memcpy(aligned.get(), p, bytes.size());
     p = reinterpret_cast<const std::uint8_t*>(aligned.get());
   }
-  flatbuffers::Verifier verifier(p, bytes.size(), 16, 4'000'000);
-  if (!verifier.VerifyBuffer<T>(nullptr)) return error(VP_CORRUPT, "{}: damaged message of {} bytes", what, bytes.size());
+  // A table takes 8 bytes at least; more of them are the same ones again.
+  const auto tables_max = static_cast<flatbuffers::uoffset_t>(std::min<std::size_t>(bytes.size() / 8 + 1, 4'000'000));
+  flatbuffers::Verifier verifier(p, bytes.size(), 16, tables_max);
+  if (!verifier.VerifyBuffer<T>(nullptr) || !is_plain_tree(p, bytes.size(), T::MiniReflectTypeTable()))
+    return error(VP_CORRUPT, "{}: damaged message of {} bytes", what, bytes.size());
   typename T::NativeTableType object;
   flatbuffers::GetRoot<T>(p)->UnPackTo(&object);
   return object;

@@ -58,3 +58,35 @@ TEST_CASE("frames larger than allowed are refused") {
   const std::array<std::byte, 4> prefix{std::byte{0xff}, std::byte{0xff}, std::byte{0xff}, std::byte{0xff}};
   CHECK_FALSE(wire::frame_length(prefix).ok());
 }
+
+namespace {
+// A record whose `tensors` tensors all have the same name string of `name_bytes` bytes.
+std::vector<std::byte> shared_name(std::size_t tensors, std::size_t name_bytes) {
+  flatbuffers::FlatBufferBuilder b;
+  const auto name = b.CreateString(std::string(name_bytes, 'x'));
+  std::vector<flatbuffers::Offset<wire::Tensor>> list;
+  for (std::size_t i = 0; i < tensors; ++i) list.push_back(wire::CreateTensor(b, name));
+  const auto tensors_at = b.CreateVector(list);
+  wire::RecordBuilder record(b);
+  record.add_tensors(tensors_at);
+  b.Finish(record.Finish());
+  const auto* p = reinterpret_cast<const std::byte*>(b.GetBufferPointer());
+  return {p, p + b.GetSize()};
+}
+}  // namespace
+
+TEST_CASE("a message that would unpack into far more than its size is refused") {
+  CHECK(wire::decode<wire::Record>(shared_name(1, 100'000), "test").ok());
+  CHECK_FALSE(wire::decode<wire::Record>(shared_name(2000, 100'000), "test").ok());
+}
+
+TEST_CASE("one table referenced many times is refused") {
+  flatbuffers::FlatBufferBuilder b;
+  const auto entry = wire::CreateTensor(b, b.CreateString("w"));
+  const auto tensors_at = b.CreateVector(std::vector<flatbuffers::Offset<wire::Tensor>>(1000, entry));
+  wire::RecordBuilder record(b);
+  record.add_tensors(tensors_at);
+  b.Finish(record.Finish());
+  const auto* p = reinterpret_cast<const std::byte*>(b.GetBufferPointer());
+  CHECK_FALSE(wire::decode<wire::Record>({p, b.GetSize()}, "test").ok());
+}
