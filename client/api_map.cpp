@@ -86,7 +86,7 @@ vp_status vp_map(vp_segment segment, const vp_map_options* options, vp_view* vie
 
 vp_status vp_unmap(vp_view view) {
   return guarded([&]() -> Status {
-    VP_TRY(v, find(registry().views, view.id));
+    VP_CHECK(find(registry().views, view.id));
     VP_TRY(taken, registry().views.take(view.id));
     unmap_view(taken);
     return {};

@@ -117,7 +117,7 @@ vp_status vp_open(vp_session session, const char* name, vp_segment* segment) {
 vp_status vp_close(vp_segment segment) {
   return guarded([&]() -> Status {
     VP_TRY(s, find_to_block(registry().segments, segment.id));
-    VP_TRY(taken, registry().segments.take(segment.id));
+    VP_CHECK(registry().segments.take(segment.id));
     for (const PinnedRange& range : s->pins()) static_cast<void>(pin(*s, range, true));
     return s->state() == wire::SegmentState::creating ? abort_segment(*s) : Status{};
   });
@@ -192,7 +192,7 @@ vp_status vp_abort(vp_segment segment) {
   return guarded([&]() -> Status {
     VP_TRY(s, find_to_block(registry().segments, segment.id));
     VP_CHECK(s->check_writable());
-    VP_TRY(taken, registry().segments.take(segment.id));
+    VP_CHECK(registry().segments.take(segment.id));
     return abort_segment(*s);
   });
 }

@@ -90,7 +90,7 @@ vp_status vp_connect(const vp_connect_options* options, vp_session* session) {
 vp_status vp_disconnect(vp_session session) {
   return guarded([&]() -> Status {
     VP_TRY(found, find_to_block(registry().sessions, session.id));
-    VP_TRY(taken, registry().sessions.take(session.id));
+    VP_CHECK(registry().sessions.take(session.id));
     close_handles_of(*found);
     found->close();
     return {};

@@ -18,12 +18,12 @@ thread_local int t_callbacks = 0;
 // A leader looks up at least this often: the connection may have been replaced under it.
 constexpr Duration kPollMax = Duration::millis(100);
 
-int poll_ms(Instant until) {
+}  // namespace
+
+int Channel::poll_ms(Instant until) {
   const Duration left = std::clamp(until - platform::now(), Duration{}, kPollMax);
   return static_cast<int>((left.ns + 999'999) / 1'000'000);
 }
-
-}  // namespace
 
 bool in_completion() { return t_callbacks > 0; }
 CallbackScope::CallbackScope() { ++t_callbacks; }
@@ -86,35 +86,20 @@ void Channel::run() {
   }
 }
 
-// Waits until done(); leads when nobody else does. False when `until` passed.
-template <class Done>
-bool Channel::help(Lock& lock, Instant until, Done&& done) {
-  while (!done()) {
-    if (platform::now() >= until) return false;
-    if (leading_ || !usable()) {
-      changed_.wait_for(lock, std::chrono::milliseconds(poll_ms(until)));
-      continue;
-    }
-    leading_ = true;
-    while (!done() && usable() && platform::now() < until) receive_once(lock, until);
-    leading_ = false;
-    changed_.notify_all();
-  }
-  return true;
-}
-
 void Channel::receive_once(Lock& lock, Instant until) {
   guess_next_answer();
   pollfd p{stream_->fd(), static_cast<short>(stream_->wants_write() ? POLLIN | POLLOUT : POLLIN), 0};
-  const int timeout = poll_ms(until);
+  const int timeout = refused_ > 0 ? static_cast<int>(kAskAgain.as_millis()) : poll_ms(until);
   lock.unlock();
   const int ready = ::poll(&p, 1, timeout);
   lock.lock();
+  if (ready == 0 && usable()) resend_refused(refused_);
   if (ready <= 0 || !usable()) return;
   const std::size_t before = in_flight();
   if ((p.revents & POLLOUT) != 0) stream_->on_writable();
   if (usable() && (p.revents & ~POLLOUT) != 0) stream_->on_readable();
   if (in_flight() != before) changed_.notify_all();
+  if (in_flight() < before) resend_refused(before - in_flight());
   run_completions(lock);
 }
 

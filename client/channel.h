@@ -18,6 +18,7 @@
 
 #include "client/limits.h"
 #include "client/transfer.h"
+#include "platform/clock.h"
 #include "transport/data_stream.h"
 
 namespace vrampool::client {
@@ -54,6 +55,7 @@ class Channel final : private transport::StreamHandler {
     std::span<std::byte> into;
     std::span<const std::byte> from;
     bool body_borrowed = false;  // the stream still holds `from`
+    bool refused = false;        // the daemon was busy: to be sent again
   };
   using Lock = std::unique_lock<std::mutex>;
 
@@ -68,13 +70,29 @@ class Channel final : private transport::StreamHandler {
   void submit(Lock&, const std::shared_ptr<Transfer>&, const Move&, std::uint64_t done, std::uint64_t length);
   void send(std::size_t slot);
   void flush(Lock&, Instant until);
+  void resend_refused(std::size_t most);
   Request* request_of(RequestNo);
   void finish_request(Request&, vp_status status, std::string message);
   void settle(const std::shared_ptr<Transfer>&);
   void abandon(Transfer&, vp_status status, const char* message);
   void guess_next_answer();
+  // Waits until done(); leads when nobody else does. False when `until` passed.
   template <class Done>
-  bool help(Lock&, Instant until, Done&& done);
+  bool help(Lock& lock, Instant until, Done&& done) {
+    while (!done()) {
+      if (platform::now() >= until) return false;
+      if (leading_ || !usable()) {
+        changed_.wait_for(lock, std::chrono::milliseconds(poll_ms(until)));
+        continue;
+      }
+      leading_ = true;
+      while (!done() && usable() && platform::now() < until) receive_once(lock, until);
+      leading_ = false;
+      changed_.notify_all();
+    }
+    return true;
+  }
+  static int poll_ms(Instant until);
   void receive_once(Lock&, Instant until);
   void run_completions(Lock&);
   void run();
@@ -90,6 +108,7 @@ class Channel final : private transport::StreamHandler {
   std::vector<std::shared_ptr<Transfer>> completed_;  // completions to run outside the lock
   std::uint64_t requests_ = 0;
   std::size_t last_sent_ = 0;
+  std::size_t refused_ = 0;
   std::size_t asynchronous_ = 0;  // requests in flight of asynchronous transfers
   bool leading_ = false;
   bool stopping_ = false;

@@ -99,6 +99,8 @@ void Channel::submit(Lock& lock, const std::shared_ptr<Transfer>& transfer, cons
 
 void Channel::send(std::size_t slot) {
   Request& r = slots_[slot];
+  refused_ -= r.refused ? 1 : 0;
+  r.refused = false;
   CrcTable table;
   transport::Outgoing out{r.header, {}, {}, 0};
   if (!r.from.empty()) {
@@ -110,6 +112,15 @@ void Channel::send(std::size_t slot) {
   last_sent_ = slot;
   // The queue has room for the whole window; a refusal means a broken connection, and the next one sends it again.
   if (!stream_->send(out)) r.body_borrowed = false;
+}
+
+// With the same number: the daemon has forgotten the refused one.
+void Channel::resend_refused(std::size_t most) {
+  for (std::size_t i = 0; i < slots_.size() && most > 0 && usable(); ++i) {
+    if (!slots_[i].refused) continue;
+    send(i);
+    --most;
+  }
 }
 
 // Until the socket has taken everything. Receives too when nobody does: the daemon may be waiting for that.
@@ -145,8 +156,13 @@ std::span<std::byte> Channel::on_header(transport::DataStream&, const wire::Data
 void Channel::on_message(transport::DataStream&, const transport::Incoming& in) {
   Request* r = request_of(in.header.request);
   if (r == nullptr) return;
+  if (in.header.kind == wire::DataKind::failure && in.header.status == VP_BUSY) {
+    refused_ += r->refused ? 0 : 1;
+    r->refused = true;
+    return;
+  }
   if (in.header.kind == wire::DataKind::failure) {
-    const auto status = static_cast<vp_status>(in.header.status == VP_OK ? VP_FAILED : in.header.status);
+    const auto status = in.header.status == VP_OK ? VP_FAILED : static_cast<vp_status>(in.header.status);
     return finish_request(*r, status, std::string(reinterpret_cast<const char*>(in.side.data()), in.side.size()));
   }
   if (in.header.kind == wire::DataKind::write_ok && !r->from.empty()) return finish_request(*r, VP_OK, {});
@@ -168,6 +184,7 @@ void Channel::on_closed(transport::DataStream&, const Error&) {
 
 void Channel::finish_request(Request& r, vp_status status, std::string message) {
   const std::shared_ptr<Transfer> t = std::move(r.transfer);
+  refused_ -= r.refused ? 1 : 0;
   r = Request{};
   free_.push_back(static_cast<std::size_t>(&r - slots_.data()));
   if (t->asynchronous) --asynchronous_;

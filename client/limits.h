@@ -19,9 +19,12 @@ inline constexpr std::size_t kTokenHandlesMax = 1 << 16;
 inline constexpr std::uint64_t kPageChannelBytesMax = 128 * 1024;
 // One message; chunks are cut at multiples of it, so that none touches more than kPagesPerMessageMax pages.
 inline constexpr std::uint64_t kChunkBytes = kPagesPerMessageMax * kPageBytes;
-inline constexpr std::size_t kPageRequestsMax = 256;
-inline constexpr std::size_t kBulkRequestsMax = 64;
-static_assert(kBulkRequestsMax * kChunkBytes == 64u << 20, "the documented 64 MiB in flight");
+// Fewer than the answers that the daemon queues for one connection: beyond those it hangs up.
+inline constexpr std::size_t kPageRequestsMax = 64;
+inline constexpr std::size_t kBulkRequestsMax = 16;
+static_assert(kBulkRequestsMax * kChunkBytes == 16u << 20, "the documented 16 MiB in flight");
+// A request that the daemon refused as busy is sent again when another one ends, or after this.
+inline constexpr Duration kAskAgain = Duration::millis(5);
 
 // Pages of a segment being created that were written in part only.
 inline constexpr std::size_t kPartialPagesMax = 64;

@@ -40,7 +40,7 @@ LossNote View::lost(const wire::LossEventT& event) {
   const char* message = event.message.empty() ? "pages were lost" : event.message.c_str();
   if (!event.healed && on_loss_ == VP_ON_LOSS_ABORT) abort_process(message);
   LossNote note;
-  note.status = event.healed ? VP_OK : static_cast<vp_status>(event.status == VP_OK ? VP_LOST : event.status);
+  if (!event.healed) note.status = event.status == VP_OK ? VP_LOST : static_cast<vp_status>(event.status);
   note.view = handle_;
   note.offset = event.offset;
   note.bytes = event.bytes;

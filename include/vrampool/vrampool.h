@@ -211,7 +211,7 @@ typedef void (*vp_completion)(vp_status status, void* user);
 
 /* Starts a read and returns. `buffer` belongs to the library until the operation ends.
  * With `completion`, it runs at the end; `token` may then be NULL. With a token, vp_wait must be called once.
- * Blocking: only while 64 MiB or 256 operations are in flight on this session.
+ * Blocking: only while 16 MiB or 64 small reads are in flight on this session.
  * Errors: as vp_read, here or at the end; from a completion VP_BUSY instead of blocking. */
 VP_API vp_status vp_read_async(vp_segment segment, uint64_t offset, void* buffer, uint64_t bytes,
                                vp_completion completion, void* user, vp_token* token);
