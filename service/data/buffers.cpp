@@ -5,7 +5,7 @@
 
 #include "base/assert.h"
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 
 void Buffer::give_back() {
   if (memory_ != nullptr) pool_->free_.push_back(memory_);
@@ -29,4 +29,4 @@ BufferPool::~BufferPool() {
   for (std::byte* memory : free_) ::operator delete(memory, std::align_val_t{kPageBytes});
 }
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data

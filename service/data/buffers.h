@@ -8,7 +8,7 @@
 
 #include "base/limits.h"
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 
 // A message's pages and one more at each end, for ranges that start and end inside a page.
 inline constexpr std::size_t kBufferBytes = (kPagesPerMessageMax + 2) * kPageBytes;
@@ -56,4 +56,4 @@ class BufferPool {
   std::vector<std::byte*> free_;
 };
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data

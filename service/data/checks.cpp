@@ -6,7 +6,7 @@
 
 #include "base/crc32c.h"
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 
 Status check_whole_pages(const wire::DataHeader& h) {
   if (h.length == 0 || h.length % kPageBytes != 0 || h.offset % kPageBytes != 0 || h.length > kPagesPerMessageMax * kPageBytes)
@@ -36,4 +36,4 @@ Error failure_of(const transport::Incoming& in) {
   return Error{code, text.empty() ? "refused" : text};
 }
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data

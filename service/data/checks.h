@@ -8,7 +8,7 @@
 #include "transport/message.h"
 #include "wire/data_header.h"
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 
 // A message of 1 .. kPagesPerMessageMax whole pages.
 Status check_whole_pages(const wire::DataHeader&);
@@ -21,4 +21,4 @@ Result<std::uint32_t> check_crcs(const transport::Incoming&, std::span<std::uint
 std::span<const std::byte> failure_text(const Error&);
 Error failure_of(const transport::Incoming&);
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data

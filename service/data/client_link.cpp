@@ -4,7 +4,7 @@
 #include "service/data/client_ops.h"
 #include "service/data/data_loop.h"
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 
 ClientLink::~ClientLink() { loop_->ops().forget(*this); }
 
@@ -49,4 +49,4 @@ void ClientLink::refuse(const wire::DataHeader& to, const Error& why) {
   if (!send(out)) close(error(VP_BUSY, "client {} does not take its answers", client_.value));
 }
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data

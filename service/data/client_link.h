@@ -3,7 +3,7 @@
 
 #include "service/data/link.h"
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 
 // Threads: the loop's. The socket's other end is a local process; nothing it sends is trusted.
 class ClientLink final : public Link {
@@ -25,4 +25,4 @@ class ClientLink final : public Link {
   Buffer landing_;
 };
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data

@@ -10,7 +10,7 @@
 #include "service/data/client_link.h"
 #include "service/data/data_loop.h"
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 namespace {
 
 constexpr Duration kTryAgain = Duration::millis(10);
@@ -250,4 +250,4 @@ Instant ClientOps::tick(Instant now) {
   return next;
 }
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data

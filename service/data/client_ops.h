@@ -14,7 +14,7 @@
 #include "service/data/peer_link.h"
 #include "service/data/placement.h"
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 
 class ClientLink;
 
@@ -80,4 +80,4 @@ class ClientOps {
   std::vector<Op*> idle_;
 };
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data

@@ -10,7 +10,7 @@
 #include "service/data/server_link.h"
 #include "transport/tcp/socket.h"
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 namespace {
 
 // 64 MiB and a little per loop, of which only what was ever used at once is allocated.
@@ -240,4 +240,4 @@ void DataLoop::drop_client(ClientNo client) {
     if (auto* c = dynamic_cast<ClientLink*>(link.get()); c != nullptr && c->client() == client) c->close(error(VP_UNREACHABLE, "the client is gone"));
 }
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data

@@ -16,7 +16,7 @@
 #include "service/data/placement.h"
 #include "transport/tcp/socket.h"
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 
 // Data connections that have not shown a ticket yet.
 inline constexpr std::size_t kUnadmittedMax = 256;
@@ -45,6 +45,7 @@ class DataLoop {
   void set_members(const wire::ViewT& view, const std::vector<Peer>& peers);
   bool alive(Sender who) const;
   bool alive(MemberNo who) const { return lives_.contains(who); }
+  const std::map<MemberNo, Life>& lives() const { return lives_; }
   Epoch epoch() const { return epoch_; }
   // The connection to a member, made when it is first wanted. Null: no such peer.
   PeerLink* peer(MemberNo);
@@ -117,4 +118,4 @@ class DataLoop {
   std::unique_ptr<ClientOps> ops_;
 };
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data

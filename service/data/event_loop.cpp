@@ -7,7 +7,7 @@
 #include "platform/clock.h"
 #include "platform/process.h"
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 namespace {
 
 constexpr std::uint64_t kDoorbellToken = ~0ull;
@@ -130,4 +130,4 @@ void EventLoop::run() {
   }
 }
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data

@@ -14,7 +14,7 @@
 #include "base/time.h"
 #include "platform/poller.h"
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 
 // Gets the events of one descriptor, on the loop's thread.
 class Watched {
@@ -83,4 +83,4 @@ class EventLoop {
   std::thread thread_;
 };
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 namespace {
 
 bool is_full(int e) { return e == ENOSPC || e == ENOMEM || e == EDQUOT; }
@@ -42,4 +42,4 @@ Status blank(platform::SharedObject& object, std::uint64_t offset, std::uint64_t
   return {};
 }
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data

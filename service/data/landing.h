@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "platform/shared_object.h"
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 
 // Makes room and copies in one step: pwrite where the object allows it (no page-table work, a full file system is an
 // answer and not a signal), else reserve and memcpy through the alias. The object must be mapped.
@@ -18,4 +18,4 @@ Status land(platform::SharedObject& object, std::uint64_t offset, std::span<cons
 // Makes [offset, +bytes) read as zero again without costing memory where the system can do that.
 Status blank(platform::SharedObject& object, std::uint64_t offset, std::uint64_t bytes);
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data

@@ -3,7 +3,7 @@
 #include "service/data/data_loop.h"
 #include "service/data/node.h"
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 
 Link::~Link() { drop_stream(); }
 
@@ -71,4 +71,4 @@ void Link::watch_what_it_wants() {
   loop_->events().change(token_, stream_->fd(), watches_write_ ? platform::PollFor::read_write : platform::PollFor::read);
 }
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data

@@ -8,7 +8,7 @@
 #include "service/data/event_loop.h"
 #include "transport/data_stream.h"
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 
 class DataLoop;
 
@@ -52,4 +52,4 @@ class Link : public Watched, public transport::StreamHandler {
   transport::StreamStats counted_{};
 };
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data

@@ -16,7 +16,7 @@
 #include "service/data_plane.h"
 #include "transport/tls.h"
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 
 class DataLoop;
 class Engine;
@@ -96,9 +96,9 @@ struct Node {
   std::optional<transport::TlsContext> tls_client, tls_server;
   Counters counters;
   Tickets tickets;
-  std::atomic<std::uint64_t> writes{0};
+  std::atomic<std::uint64_t> writes{0}, bulk_reads{1};
   std::vector<std::unique_ptr<DataLoop>> loops;  // [0] is the engine's
   std::shared_ptr<int> living = std::make_shared<int>(0);
 };
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data

@@ -8,7 +8,7 @@
 #include "service/data/data_loop.h"
 #include "transport/tcp/socket.h"
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 namespace {
 
 constexpr Duration kRestFirst = Duration::millis(20);
@@ -244,4 +244,4 @@ void PeerLink::on_message(transport::DataStream&, const transport::Incoming& in)
   entry.asker->answered(entry.cookie, in);
 }
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data

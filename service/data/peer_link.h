@@ -10,7 +10,7 @@
 #include "service/data/link.h"
 #include "service/data/node.h"
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 
 // Who gets the answer of a request. Calls come on the loop's thread; ask() may be called from inside.
 class Asker {
@@ -119,4 +119,4 @@ class PeerLink final : public Link {
   Buffer scratch_;
 };
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data

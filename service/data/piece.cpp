@@ -7,7 +7,7 @@
 #include "service/data/landing.h"
 #include "service/data/piece_digest.h"
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 namespace {
 
 // The crc table is made room for in parts of this many pages (64 KiB of table, 256 MiB of data).
@@ -205,4 +205,4 @@ Sha256 Piece::digest() {
   return made;
 }
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data

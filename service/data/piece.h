@@ -18,7 +18,7 @@
 #include "service/data/piece_meta.h"
 #include "service/data_plane.h"
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 
 // The names of a piece's two objects.
 std::string piece_data_name(PieceId);
@@ -99,4 +99,4 @@ class Piece : public std::enable_shared_from_this<Piece> {
 
 using PiecePtr = std::shared_ptr<Piece>;
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data

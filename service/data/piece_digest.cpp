@@ -8,7 +8,7 @@
 
 #include "service/data/piece.h"
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 namespace {
 
 class Hash {
@@ -73,4 +73,4 @@ Sha256 piece_digest(const Piece& piece) {
   return count_zero_pages(piece) >= kSparseZeroPages ? hash_sparse(piece) : hash_dense(piece);
 }
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data

@@ -10,7 +10,7 @@
 
 #include "service/data_plane.h"
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 
 class Piece;
 
@@ -19,4 +19,4 @@ inline constexpr std::uint64_t kSparseZeroPages = (1ull << 30) / kPageBytes;
 // REQUIRES: frozen or sealed. Threads: any; not on a loop (about 1 s per GiB).
 Sha256 piece_digest(const Piece&);
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data

@@ -9,7 +9,7 @@
 
 #include "base/crc32c.h"
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x3154454d44505656ull;  // "VVPDMET1"
@@ -171,4 +171,4 @@ std::uint32_t zero_page_crc() {
 std::span<const std::byte, kPageBytes> zero_page() { return kZeroes.bytes; }
 std::span<const std::byte, kPageBytes> poison_page() { return ones().bytes; }
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data

@@ -20,7 +20,7 @@
 #include "base/result.h"
 #include "platform/machine.h"
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 
 inline constexpr std::uint32_t kMetaFormat = 1;
 
@@ -89,4 +89,4 @@ std::span<const std::byte, kPageBytes> zero_page();
 // What a client sees in place of bytes that are lost: NaN in every float format.
 std::span<const std::byte, kPageBytes> poison_page();
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data

@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 namespace {
 
 // "3.12.7-2.m" to its PieceId.
@@ -125,4 +125,4 @@ PieceStore::Books PieceStore::books() const {
   return {body_->accounts.capacity_bytes(), body_->accounts.reserved_bytes() + body_->accounts.used_bytes(), body_->accounts.pieces()};
 }
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data

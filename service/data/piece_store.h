@@ -10,7 +10,7 @@
 #include "platform/shared_object.h"
 #include "service/data/piece.h"
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 
 // Threads: any. Blocking: file-system calls on tmpfs; create and adopt are not for loops.
 class PieceStore {
@@ -57,4 +57,4 @@ class PieceStore {
   std::unique_ptr<Body> body_;
 };
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 namespace {
 
 // Lower is better.
@@ -38,4 +38,4 @@ const Placement::Run& Placement::at(std::uint64_t offset) const {
   return *std::prev(it);
 }
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data

@@ -8,7 +8,7 @@
 #include "base/ids.h"
 #include "service/data_plane.h"
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 
 // Threads: one. Units: bytes. Every byte of the segment belongs to exactly one run.
 class Placement {
@@ -33,4 +33,4 @@ class Placement {
   std::uint64_t bytes_ = 0;
 };
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data

@@ -12,7 +12,7 @@
 #include "service/data/checks.h"
 #include "service/data/data_loop.h"
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 namespace {
 
 constexpr unsigned char kTlsHandshakeByte = 22;
@@ -199,4 +199,4 @@ void ServerLink::answer_write(const transport::Incoming& in) {
   applied ? answer(in.header, wire::DataKind::write_ok) : refuse(in.header, applied.error());
 }
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data

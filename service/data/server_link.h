@@ -8,7 +8,7 @@
 #include "service/data/link.h"
 #include "transport/tcp/socket.h"
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 
 // Threads: the loop's. Fast connections move to the engine's loop, bulk ones to a mover, once they are admitted.
 class ServerLink final : public Link {
@@ -51,4 +51,4 @@ class ServerLink final : public Link {
   Buffer landing_;
 };
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data

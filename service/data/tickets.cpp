@@ -4,7 +4,7 @@
 #include "platform/clock.h"
 #include "service/data/node.h"
 
-namespace vrampool::service {
+namespace vrampool::service::data {
 
 wire::Ticket Tickets::issue(Sender from) {
   wire::Ticket ticket;
@@ -32,4 +32,4 @@ Result<Sender> Tickets::redeem(const wire::Ticket& ticket) {
   return entry.from;
 }
 
-}  // namespace vrampool::service
+}  // namespace vrampool::service::data
