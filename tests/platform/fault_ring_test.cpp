@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <new>
+#include <thread>
 
 #include "fault_harness.h"
 #include "platform/posix/poison_page.h"
@@ -133,6 +134,53 @@ TEST_CASE("a daemon that takes over waits for the revokes of the one before") {
   auto second = client.attach().value();
   CHECK(second->revoke(0, kPageBytes, PageAccess::none) == RevokeState::pending);
   CHECK(second->revoke(kPageBytes, kPageBytes, PageAccess::none) == RevokeState::done);
+}
+
+TEST_CASE("posix: a thread that was granted a page, slept, and wakes after the revoke does not protect it") {
+#if defined(__SANITIZE_THREAD__)
+  return;
+#endif
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    auto object = create_unnamed_object("vptest", kViewBytes).value();
+    CLIENT_CHECK(object.map(MapUse::cache).ok());
+    object.memory()[0] = std::byte{1};
+    ClientViewOptions options;
+    options.bytes = kViewBytes;
+    options.access = PageAccess::write;
+    auto view = ClientView::create(options).value();
+    CLIENT_CHECK(view->map_cache(0, object.fd(), 0, kViewBytes).ok());
+    auto descriptors = view->attach_descriptors().value();
+    auto shared = adopt_unnamed_object(std::move(descriptors[0]), fault_ring_bytes(kPages)).value();
+    CLIENT_CHECK(shared.map(MapUse::cache).ok());
+    auto* ring = reinterpret_cast<FaultRing*>(shared.memory().data());
+    std::atomic<std::uint32_t>& word = ring->page_states()[0];
+    const auto slot_is = [&](SlotState state) {
+      return ring->slots[0].state.load() == static_cast<std::uint32_t>(state);
+    };
+    const auto wait_for = [&](SlotState state) {
+      for (int i = 0; i < 100'000 && !slot_is(state); ++i) ::usleep(100);
+      CLIENT_CHECK(slot_is(state));
+    };
+    std::thread writer([&] { *reinterpret_cast<volatile std::byte*>(view->base()) = std::byte{2}; });
+    wait_for(SlotState::posted);
+    // It finds the grant, and then waits for the lock that we hold: asleep between the two.
+    word.fetch_or(kPageLocked);
+    raise_access(word, PageAccess::write);
+    ring->slots[0].state = static_cast<std::uint32_t>(SlotState::answered);
+    wait_for(SlotState::free);
+    ::usleep(20'000);
+    lower_access(word, PageAccess::none);
+    word.fetch_and(~kPageLocked);
+    wait_for(SlotState::posted);  // it asks again
+    CLIENT_CHECK(object.memory()[0] == std::byte{1});
+    raise_access(word, PageAccess::write);
+    ring->slots[0].state = static_cast<std::uint32_t>(SlotState::answered);
+    writer.join();
+    CLIENT_CHECK(object.memory()[0] == std::byte{2});
+    ::_exit(0);
+  }
+  CHECK(exit_of(pid) == 0);
 }
 
 TEST_CASE("a page's access only rises by a grant and only falls by a revoke") {
