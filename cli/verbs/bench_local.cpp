@@ -1,0 +1,115 @@
+// vrampool bench local, alloc, idle: what crosses no network.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "base/limits.h"
+#include "bench/alloc_bench.h"
+#include "cli/daemon.h"
+#include "cli/measure.h"
+#include "cli/verbs/verbs.h"
+#include "platform/clock.h"
+#include "platform/shared_object.h"
+#include "wire/status_board.h"
+
+namespace vrampool::cli {
+namespace {
+
+constexpr int kRounds = 7;
+
+// Sums words; the compiler may not drop it.
+double read_once(std::span<const std::byte> bytes) {
+  const std::int64_t begun = platform::monotonic_ns();
+  const auto* words = reinterpret_cast<const std::uint64_t*>(bytes.data());
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < bytes.size() / 8; ++i) sum += words[i];
+  asm volatile("" : : "r"(sum) : "memory");
+  return static_cast<double>(bytes.size()) / (static_cast<double>(platform::monotonic_ns() - begun) * 1e-9);
+}
+
+Figure rate(std::string name, double bytes_per_second) {
+  Figure f{std::move(name)};
+  f.bytes_per_second = bytes_per_second;
+  return f;
+}
+
+Result<platform::SharedObject> plain_memory(std::uint64_t bytes) {
+  VP_TRY(object, platform::create_unnamed_object("bench", bytes));
+  VP_CHECK(object.map(platform::MapUse::sealed));
+  VP_CHECK(object.reserve(0, bytes));
+  std::memset(object.memory().data(), 7, object.memory().size());
+  return std::move(object);
+}
+
+// The daemon's process, from the credentials that its board carries.
+Result<int> daemon_pid(const Invocation& in) {
+  VP_TRY(doc, ask(in, "status"));
+  const auto pid = static_cast<int>(number_of(at(doc, "node"), "pid"));
+  return pid > 0 ? Result<int>(pid) : Result<int>(error(VP_UNSUPPORTED, "this daemon does not say its process id"));
+}
+
+}  // namespace
+
+Result<int> run_bench_local(const Invocation& in) {
+  VP_TRY(self, own_name(in));
+  const std::uint64_t bytes = in.bytes("--bytes", 256 << 20) / kPageBytes * kPageBytes;
+  return with_segment(in, self, bytes, [&](const vp::Segment& segment) -> Result<int> {
+    const vp::View view = segment.map_range(0, bytes);
+    VP_TRY(plain, plain_memory(bytes));
+    std::vector<double> ours, theirs;
+    read_once(view.as());
+    for (int round = 0; round < kRounds; ++round) {
+      ours.push_back(read_once(view.as()));
+      theirs.push_back(read_once(plain.memory()));
+    }
+    return print_figures(in, "bench.local",
+                         {rate("mapped local segment", median(ours)), rate("plain shared memory", median(theirs))});
+  });
+}
+
+Result<int> run_bench_alloc(const Invocation& in) {
+  bench::AllocBenchOptions options;
+  options.pairs = in.count("--count", options.pairs);
+  const auto figures = bench::run_alloc_bench(options);
+  json::object doc = document("bench.alloc");
+  json::array list;
+  Table table({"WHAT", ">PAIRS/S", ">FILLED", ">CPU/PAIR"});
+  for (const bench::AllocFigure& f : figures) {
+    list.push_back(json::object{{"name", f.name},
+                                {"pairs_per_second", f.pairs_per_second},
+                                {"utilisation", f.utilisation},
+                                {"cpu_ns_per_pair", f.cpu_ns_per_pair}});
+    table.row({f.name, f.pairs_per_second > 0 ? fmt::format("{:.1f} M", f.pairs_per_second / 1e6) : "",
+               f.utilisation > 0 ? fmt::format("{:.1f} %", f.utilisation * 100) : "",
+               f.cpu_ns_per_pair > 0 ? fmt::format("{:.0f} ns", f.cpu_ns_per_pair) : ""});
+  }
+  if (in.json) {
+    doc["figures"] = std::move(list);
+    print_json(doc);
+  } else {
+    table.print(in);
+  }
+  return kFine;
+}
+
+Result<int> run_bench_idle(const Invocation& in) {
+  VP_TRY(pid, daemon_pid(in));
+  const auto seconds = static_cast<std::int64_t>(in.count("--seconds", 10));
+  const Duration before = platform::process_cpu_time_of(pid);
+  std::this_thread::sleep_for(std::chrono::seconds(seconds));
+  const double used = (platform::process_cpu_time_of(pid) - before).as_seconds();
+  const double share = used / static_cast<double>(std::max<std::int64_t>(seconds, 1));
+  if (in.json) {
+    json::object doc = document("bench.idle");
+    doc["seconds"] = seconds;
+    doc["share_of_one_core"] = share;
+    print_json(doc);
+  } else {
+    fmt::print("vrampoold used {:.2f} % of one core over {} s\n", share * 100, seconds);
+  }
+  return kFine;
+}
+
+}  // namespace vrampool::cli
