@@ -29,10 +29,12 @@ class Walker {
   bool table(const std::uint8_t* at, const TypeTable* type) {
     const std::uint8_t* before = nullptr;  // a union's type lies in the field before it
     for (std::size_t i = 0; i < type->num_elems; ++i) {
+      const TypeCode code = type->type_codes[i];
+      const TypeTable* part = referred(type, code);
       const auto slot = flatbuffers::FieldIndexToOffset(static_cast<voffset_t>(i));
       const auto* value = reinterpret_cast<const flatbuffers::Table*>(at)->GetAddressOf(slot);
-      if (value != nullptr && !field(value, before, type->type_codes[i], referred(type, type->type_codes[i])))
-        return false;
+      if (value == nullptr && lacks_choice(before, code, part)) return false;
+      if (value != nullptr && !field(value, before, code, part)) return false;
       before = value;
     }
     return take(4);
@@ -51,6 +53,11 @@ class Walker {
     if (type->st == flatbuffers::ST_TABLE) return table(follow(value), type);
     if (type->st == flatbuffers::ST_UNION && before != nullptr) return choice(follow(value), *before, type);
     return true;
+  }
+  // A union that names its type and has no value: it would unpack as a null pointer of that type.
+  static bool lacks_choice(const std::uint8_t* before, TypeCode code, const TypeTable* part) {
+    return code.base_type == flatbuffers::ET_SEQUENCE && part != nullptr && part->st == flatbuffers::ST_UNION &&
+           before != nullptr && *before != 0;
   }
   bool string(const std::uint8_t* at) { return take(4 + ReadScalar<uoffset_t>(at)); }
   bool choice(const std::uint8_t* at, std::uint8_t chosen, const TypeTable* type) {

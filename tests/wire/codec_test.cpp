@@ -90,3 +90,18 @@ TEST_CASE("one table referenced many times is refused") {
   const auto* p = reinterpret_cast<const std::byte*>(b.GetBufferPointer());
   CHECK_FALSE(wire::decode<wire::Record>({p, b.GetSize()}, "test").ok());
 }
+
+TEST_CASE("a union that names a type without a value is refused") {
+  flatbuffers::FlatBufferBuilder b;
+  wire::LocalMessageBuilder message(b);
+  message.add_body_type(wire::LocalBody::OpenData);
+  b.Finish(message.Finish());
+  const auto* p = reinterpret_cast<const std::byte*>(b.GetBufferPointer());
+  CHECK_FALSE(wire::decode<wire::LocalMessage>({p, b.GetSize()}, "test").ok());
+}
+
+TEST_CASE("an envelope without a body is an envelope") {
+  wire::EnvelopeT e;
+  e.reply = true;
+  CHECK(wire::decode<wire::Envelope>(wire::encode<wire::Envelope>(e), "test").ok());
+}
