@@ -1,6 +1,7 @@
 // vrampool create and write: a new sealed segment of zeros, or of what a file or standard input holds.
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -42,13 +43,16 @@ Result<Source> spooled(std::FILE* from) {
   return s;
 }
 
-Result<Source> opened(const std::string& path) {
-  if (path == "-") return spooled(stdin);
+// `bytes`: how many are wanted, 0 for all.
+Result<Source> opened(const std::string& path, std::uint64_t bytes) {
+  if (path == "-" && bytes == 0) return spooled(stdin);
+  if (path == "-") return Source{File(::fdopen(::dup(STDIN_FILENO), "rb")), bytes};
   Source s{File(std::fopen(path.c_str(), "rb")), 0};
   struct stat about {};
   if (!s.file || ::fstat(::fileno(s.file.get()), &about) != 0) return error_errno(errno, path);
-  if (!S_ISREG(about.st_mode)) return spooled(s.file.get());
-  s.bytes = static_cast<std::uint64_t>(about.st_size);
+  if (!S_ISREG(about.st_mode) && bytes == 0) return spooled(s.file.get());
+  const auto size = static_cast<std::uint64_t>(about.st_size);
+  s.bytes = !S_ISREG(about.st_mode) ? bytes : bytes == 0 ? size : std::min(size, bytes);
   return s;
 }
 
@@ -100,16 +104,15 @@ Result<int> make(const Invocation& in, Source source) {
 Result<int> run_create(const Invocation& in) {
   Source source{nullptr, in.bytes("--bytes", 0)};
   if (in.has("--from")) {
-    VP_TRY(from, opened(in.text("--from")));
+    VP_TRY(from, opened(in.text("--from"), source.bytes));
     source = std::move(from);
-    source.bytes = std::min(source.bytes, in.bytes("--bytes", source.bytes));
   }
   if (source.bytes == 0) return error(VP_INVALID, "a segment needs at least one byte: give --bytes or --from");
   return make(in, std::move(source));
 }
 
 Result<int> run_write(const Invocation& in) {
-  VP_TRY(source, opened("-"));
+  VP_TRY(source, opened("-", 0));
   if (source.bytes == 0) return error(VP_INVALID, "standard input is empty: a segment needs at least one byte");
   return make(in, std::move(source));
 }

@@ -6,7 +6,7 @@ import tempfile
 
 import pytest
 
-from harness import Pool, Programs
+from harness import MappedProgram, Pool, Programs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
@@ -64,3 +64,17 @@ def pool_of(programs, run_root, memory_root, request):
 @pytest.fixture
 def pool3(pool_of):
     return pool_of(3)
+
+
+@pytest.fixture
+def mapped():
+    """mapped(node, segment) starts a program that has the segment mapped; it is ended with the test."""
+    started = []
+
+    def start(*arguments, **options):
+        started.append(MappedProgram(*arguments, **options))
+        return started[-1]
+
+    yield start
+    for program in started:
+        program.end()

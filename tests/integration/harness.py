@@ -6,6 +6,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import sys
 import time
 
 DEADLINE_S = 30
@@ -28,7 +29,7 @@ class Programs:
         self.build = pathlib.Path(build)
         self.cli = self.build / "bin/vrampool"
         self.daemon = self.build / "bin/vrampoold"
-        self.map_check = self.build / "bin/map_check"
+        self.library = self.build / ("client/libvrampool.dylib" if sys.platform == "darwin" else "client/libvrampool.so")
 
     def check(self):
         for path in (self.cli, self.daemon):
@@ -197,3 +198,33 @@ class Pool:
 
     def logs(self):
         return "\n".join(f"---- {node.name}\n{node.log_tail()}" for node in self.nodes)
+
+
+class MappedProgram:
+    """mapped.py as a child: a program that has a segment mapped through one node."""
+
+    def __init__(self, node, segment, how="lazy", on_loss="poison"):
+        here = pathlib.Path(__file__).resolve().parent
+        self.child = subprocess.Popen(
+            [sys.executable, str(here / "mapped.py"), str(node.pool.programs.library), str(node.socket), segment, how, on_loss],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.bytes = self.answer()["bytes"]
+
+    def ask(self, *words):
+        """Sends; answer() waits. Apart, because an answer may wait for a daemon that the test has yet to start."""
+        self.child.stdin.write(" ".join(map(str, words)) + "\n")
+        self.child.stdin.flush()
+
+    def answer(self):
+        line = self.child.stdout.readline()
+        assert line, f"the mapped program ended with {self.child.wait()}"
+        return json.loads(line)
+
+    def call(self, *words):
+        self.ask(*words)
+        return self.answer()
+
+    def end(self):
+        if self.child.poll() is None:
+            self.child.kill()
+        self.child.wait()
