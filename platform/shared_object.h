@@ -69,9 +69,10 @@ class SharedObject {
   friend class ObjectStore;
   friend Result<SharedObject> create_unnamed_object(const char* label, std::uint64_t bytes);
   friend Result<SharedObject> adopt_unnamed_object(UniqueFd fd, std::uint64_t bytes);
-  SharedObject(UniqueFd fd, std::string name, std::uint64_t bytes)
-      : fd_(std::move(fd)), name_(std::move(name)), bytes_(bytes) {}
+  SharedObject(UniqueFd fd, std::string name, std::uint64_t bytes, UniqueFd read_only = UniqueFd())
+      : fd_(std::move(fd)), read_only_(std::move(read_only)), name_(std::move(name)), bytes_(bytes) {}
   UniqueFd fd_;
+  UniqueFd read_only_;  // macOS: opened while the system's name was at hand. Linux opens it when asked.
   std::string name_;
   std::uint64_t bytes_ = 0;
   std::byte* memory_ = nullptr;

@@ -16,14 +16,14 @@ namespace {
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 }
 
-Result<UniqueFd> make_unnamed(const char* label, std::uint64_t bytes) {
+Result<Unnamed> make_unnamed(const char* label, std::uint64_t bytes) {
   UniqueFd fd(::memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return error_errno(errno, "creating an unnamed shared object");
   // A memfd is 0777 at birth.
   if (::fchmod(fd.get(), 0600) != 0 || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
       ::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0)
     return error_errno(errno, "giving an unnamed shared object its size");
-  return fd;
+  return Unnamed{std::move(fd), UniqueFd()};
 }
 
 Status check_unnamed(int fd, std::uint64_t bytes) {

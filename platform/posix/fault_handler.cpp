@@ -71,6 +71,9 @@ void merge_neighbours(std::vector<Range>& ranges) {
   ranges = std::move(merged);
 }
 
+// kill() and raise(), not an access. SI_USER is 0 on Linux, and above all real codes on macOS.
+bool was_sent(const siginfo_t* info) { return info->si_code <= 0 || info->si_code == SI_USER; }
+
 void die_by_default(int signal_number, bool sent_by_someone) {
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
@@ -84,7 +87,7 @@ void chain(int signal_number, siginfo_t* info, void* context) {
   if (before != nullptr && (before->sa_flags & SA_SIGINFO) != 0)
     before->sa_sigaction(signal_number, info, context);
   else if (before == nullptr || before->sa_handler == SIG_DFL || before->sa_handler == SIG_IGN)
-    die_by_default(signal_number, info->si_code <= 0);
+    die_by_default(signal_number, was_sent(info));
   else
     before->sa_handler(signal_number);
 }
@@ -92,7 +95,7 @@ void chain(int signal_number, siginfo_t* info, void* context) {
 void on_signal(int signal_number, siginfo_t* info, void* context) {
   const int saved = errno;
   const bool served =
-      info->si_code > 0 && serve_fault(reinterpret_cast<std::uintptr_t>(info->si_addr), fault_was_write(context));
+      !was_sent(info) && serve_fault(reinterpret_cast<std::uintptr_t>(info->si_addr), fault_was_write(context));
   errno = saved;
   if (!served) chain(signal_number, info, context);
 }

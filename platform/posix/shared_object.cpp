@@ -12,12 +12,17 @@
 namespace vrampool::platform {
 
 SharedObject::SharedObject(SharedObject&& o) noexcept
-    : fd_(std::move(o.fd_)), name_(std::move(o.name_)), bytes_(o.bytes_), memory_(std::exchange(o.memory_, nullptr)) {}
+    : fd_(std::move(o.fd_)),
+      read_only_(std::move(o.read_only_)),
+      name_(std::move(o.name_)),
+      bytes_(o.bytes_),
+      memory_(std::exchange(o.memory_, nullptr)) {}
 
 SharedObject& SharedObject::operator=(SharedObject&& o) noexcept {
   if (this == &o) return *this;
   unmap();
   fd_ = std::move(o.fd_);
+  read_only_ = std::move(o.read_only_);
   name_ = std::move(o.name_);
   bytes_ = o.bytes_;
   memory_ = std::exchange(o.memory_, nullptr);
@@ -50,8 +55,8 @@ Result<UniqueFd> SharedObject::read_write_descriptor() const {
 
 Result<SharedObject> create_unnamed_object(const char* label, std::uint64_t bytes) {
   VP_CHECK(check_object_bytes(bytes));
-  VP_TRY(fd, make_unnamed(label, bytes));
-  return SharedObject(std::move(fd), label, bytes);
+  VP_TRY(made, make_unnamed(label, bytes));
+  return SharedObject(std::move(made.read_write), label, bytes, std::move(made.read_only));
 }
 
 Result<SharedObject> adopt_unnamed_object(UniqueFd fd, std::uint64_t bytes) {

@@ -8,7 +8,11 @@
 
 namespace vrampool::platform {
 
-Result<UniqueFd> make_unnamed(const char* label, std::uint64_t bytes);
+struct Unnamed {
+  UniqueFd read_write;
+  UniqueFd read_only;  // only where it cannot be made later
+};
+Result<Unnamed> make_unnamed(const char* label, std::uint64_t bytes);
 // VP_INVALID when its size differs or could still change.
 Status check_unnamed(int fd, std::uint64_t bytes);
 
