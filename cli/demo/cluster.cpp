@@ -1,6 +1,8 @@
 #include "cli/demo/cluster.h"
 
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +13,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "base/unique_fd.h"
 #include "cli/checks/checks.h"
 #include "cli/daemon.h"
 #include "cli/demo/spawn.h"
@@ -35,19 +38,33 @@ std::string last_line(const std::string& log) {
   return text.substr(text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1);
 }
 
+// A port that nobody has now. The roster names it, so a daemon cannot just take any.
+std::uint16_t free_port() {
+  const UniqueFd probe(::socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  if (::bind(probe.get(), generic, size) != 0 || ::getsockname(probe.get(), generic, &size) != 0) return 0;
+  return ntohs(address.sin_port);
+}
+
 std::vector<std::string> arguments(const ClusterNode& node, const ClusterOptions& o) {
-  std::vector<std::string> out = {"--config",       "/dev/null",
-                                  "--name",         node.name,
-                                  "--listen",       "127.0.0.1",
-                                  "--advertise",    "127.0.0.1",
-                                  "--control-port", "0",
-                                  "--data-port",    "0",
-                                  "--state-dir",    node.dir + "/state",
-                                  "--run-dir",      node.dir,
-                                  "--socket",       node.socket,
-                                  "--memory-dir",   node.memory_dir,
-                                  "--capacity",     std::to_string(o.capacity_bytes),
-                                  "--log-level",    "info"};
+  std::vector<std::string> out;
+  const auto put = [&](const char* flag, std::string value) { out.insert(out.end(), {flag, std::move(value)}); };
+  put("--config", "/dev/null");
+  put("--name", node.name);
+  put("--listen", "127.0.0.1");
+  put("--advertise", "127.0.0.1");
+  put("--control-port", std::to_string(free_port()));
+  put("--data-port", std::to_string(free_port()));
+  put("--state-dir", node.dir + "/state");
+  put("--run-dir", node.dir);
+  put("--socket", node.socket);
+  put("--memory-dir", node.memory_dir);
+  put("--capacity", std::to_string(o.capacity_bytes));
+  put("--log-level", "info");
   if (o.overcommit) out.push_back("--overcommit");
   return out;
 }

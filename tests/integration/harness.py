@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -22,6 +23,13 @@ def wait_until(condition, what, deadline_s=DEADLINE_S):
         if time.monotonic() > end:
             raise AssertionError(f"not within {deadline_s} s: {what}")
         time.sleep(0.02)
+
+
+def free_port():
+    """A port that nobody has now. The roster names it, so a daemon cannot just take any."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 class Programs:
@@ -68,34 +76,23 @@ class Node:
         self.log = self.dir / "log"
         self.process = None
         self.extra = []
-        self.ports = {"control": 0, "data": 0}
+        self.ports = {"control": free_port(), "data": free_port()}
         self.dir.mkdir(parents=True)
         self.memory.mkdir(parents=True)
 
     def arguments(self):
         return ["--config", "/dev/null", "--name", self.name, "--listen", "127.0.0.1", "--advertise", "127.0.0.1",
-                "--control-port", str(self.port("control")), "--data-port", str(self.port("data")),
+                "--control-port", str(self.ports["control"]), "--data-port", str(self.ports["data"]),
                 "--state-dir", self.dir / "state", "--run-dir", self.dir, "--socket", self.socket,
                 "--memory-dir", self.memory, "--capacity", str(self.pool.capacity), "--overcommit",
                 "--log-level", "info", *self.extra]
-
-    def port(self, kind):
-        """0 at the first start; later the one that peers know already."""
-        return self.ports[kind]
 
     def start(self):
         with open(self.log, "a") as log:
             self.process = subprocess.Popen([str(a) for a in [self.pool.programs.daemon, *self.arguments()]],
                                             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         wait_until(self.answers, f"{self.name} answers; its log: {self.log_tail()}")
-        self.remember_ports()
         return self
-
-    def remember_ports(self):
-        """A node has ports once it is in a pool; after a restart its peers look for it there."""
-        node = self.status()["node"]
-        if node.get("data_port"):
-            self.ports = {"control": node["control_port"], "data": node["data_port"]}
 
     def answers(self):
         assert self.process.poll() is None, f"{self.name} ended with {self.process.returncode}: {self.log_tail()}"
@@ -179,7 +176,6 @@ class Pool:
         for node in self.nodes:
             if node.process.poll() is None:
                 wait_until(lambda node=node: len(self.alive(node)) == count, f"{node.name} sees {count} nodes")
-                node.remember_ports()
 
     def __getitem__(self, index):
         return self.nodes[index]
