@@ -135,7 +135,7 @@ void Control::describe(wire::AttachedT& a, std::vector<UniqueFd>& descriptors) {
   a.fault_deadline_ms = static_cast<std::uint32_t>(config_.fault_deadline_ms);
   if (board_) descriptors.push_back(board_->reader());
   UniqueFd device(fault_device_ ? ::dup(fault_device_.get()) : -1);
-  a.has_fault_device = static_cast<bool>(device) && a.fault_source == "userfaultfd";
+  a.has_fault_device = static_cast<bool>(device) && a.fault_source.starts_with("userfaultfd");
   if (a.has_fault_device) descriptors.push_back(std::move(device));
 }
 
