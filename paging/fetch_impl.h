@@ -108,10 +108,12 @@ class FetchMachine::Impl {
   bool clean_dead(Outbox&);
   bool clean_page_run(Request&, Outbox&);
   bool reveal_done(Outbox&);
+  bool serve_doomed(Instant now, Outbox&);
+  vp_status doom(const Waiter&, Instant now) const;
   bool serve_waiters(Instant now, Outbox&);
   bool serve(Waiter&, Instant now, Outbox&);
   bool give_up(Waiter&, const ViewState&, vp_status, Instant now, Outbox&);
-  bool serve_poisoned(Waiter&, const ViewState&, Outbox&);
+  bool serve_poisoned(Waiter&, const ViewState&, Instant now, Outbox&);
   bool reveal_run(Waiter&, const ViewState&, Outbox&);
   bool serve_readers(Instant now, Outbox&);
   bool serve_reader(Reader&, Instant now, Outbox&);

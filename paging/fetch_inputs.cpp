@@ -38,7 +38,9 @@ void Impl::on(const Fault& in, Instant now) {
   if (state(in.page.value) == PageState::filling) VP_MARK(fault_on_filling);
   if (state(in.page.value) == PageState::evicting) VP_MARK(fault_on_evicting);
   read_ahead_.noticed(in.view, in.page.value, v->end);
-  waiters.push_back({in.view, in.page, now + options.fault_deadline, now, 0, VP_OK, false});
+  const bool poisoned = state(in.page.value) == PageState::poisoned;
+  const Instant retry_at = poisoned ? now + options.retry_every : now;
+  waiters.push_back({in.view, in.page, now + options.fault_deadline, retry_at, 0, VP_OK, false});
 }
 
 // ---- answers ----
@@ -180,6 +182,8 @@ void Impl::on(const SourceLost& in, Instant) {
 
 void Impl::on(const SourceBack& in, Instant now) {
   source(in.source).lost = false;
+  for (Waiter& w : waiters) w.retry_at = now;
+  for (WantState& w : wants) w.retry_at = now;
   if (!VP_BUG(111)) on(Heal{PageIndex{0}, options.pages}, now);
 }
 

@@ -51,6 +51,7 @@ void FetchMachine::Impl::take(const Input& input, Instant now) {
 // Dead requests first: what they held is free for everything that follows.
 bool FetchMachine::Impl::pump(Instant now, Outbox& out) {
   bool idle = clean_dead(out);
+  idle &= serve_doomed(now, out);
   idle &= reveal_done(out);
   idle &= heal(out);
   idle &= serve_readers(now, out);

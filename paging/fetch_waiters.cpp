@@ -5,13 +5,30 @@ namespace vrampool::paging {
 
 using Impl = FetchMachine::Impl;
 
+// Those that are given up come before anything asks for their pages again, or the two would chase each other.
+bool Impl::serve_doomed(Instant now, Outbox& out) {
+  bool idle = true;
+  for (Waiter& w : waiters) {
+    const ViewState* v = view(w.view);
+    const PageState s = state(w.page.value);
+    const vp_status why = doom(w, now);
+    if (v == nullptr || why == VP_OK || (s != PageState::absent && s != PageState::filling)) continue;
+    idle &= give_up(w, *v, why, now, out);
+  }
+  std::erase_if(waiters, [](const Waiter& w) { return w.gone; });
+  return idle;
+}
+
+// Why the page will not come (in time); VP_OK: it may.
+vp_status Impl::doom(const Waiter& w, Instant now) const {
+  if (lost(extent(w.page.value).source)) return VP_LOST;
+  if (w.verdict != VP_OK) return w.verdict;
+  return now >= w.deadline ? VP_TIMEOUT : VP_OK;
+}
+
 bool Impl::serve_waiters(Instant now, Outbox& out) {
   bool idle = true;
-  for (Waiter& w : waiters)
-    if (!serve(w, now, out)) {
-      idle = false;
-      break;
-    }
+  for (Waiter& w : waiters) idle = idle && serve(w, now, out);
   std::erase_if(waiters, [](const Waiter& w) { return w.gone; });
   return idle;
 }
@@ -27,19 +44,14 @@ bool Impl::serve(Waiter& w, Instant now, Outbox& out) {
     case PageState::valid:
       return reveal_run(w, *v, out);
     case PageState::poisoned:
-      return serve_poisoned(w, *v, out);
+      return serve_poisoned(w, *v, now, out);
     case PageState::evicting:
       return true;
     case PageState::filling:
     case PageState::absent:
       break;
   }
-  const bool source_lost = lost(extent(p).source);
-  const bool late = now >= w.deadline;
-  if (source_lost || late || w.verdict != VP_OK) {
-    const vp_status why = source_lost ? VP_LOST : w.verdict != VP_OK ? w.verdict : VP_TIMEOUT;
-    return give_up(w, *v, why, now, out);
-  }
+  if (doom(w, now) != VP_OK) return true;  // dealt with by serve_doomed
   if (state(p) == PageState::filling && !VP_BUG(105)) return true;
   if (now < w.retry_at) return true;
   if (VP_BUG(105) && state(p) == PageState::filling) pages.set_state(w.page, PageState::absent);
@@ -67,10 +79,11 @@ std::uint64_t Impl::revealed_to(ViewNo no, std::uint64_t page) const {
   return 0;
 }
 
-bool Impl::serve_poisoned(Waiter& w, const ViewState& v, Outbox& out) {
+bool Impl::serve_poisoned(Waiter& w, const ViewState& v, Instant now, Outbox& out) {
   if (v.on_loss == OnLoss::wait) {
-    // This view will not have poison: if the page's host is there, take the poison away and ask again.
-    if (lost(extent(w.page.value).source)) return true;
+    // This view will not have poison: if the page's host is there, take the poison away and ask again; but not before
+    // others had time to read it.
+    if (lost(extent(w.page.value).source) || now < w.retry_at) return true;
     VP_MARK(waiting_view_heals);
     w.verdict = VP_OK;
     w.corrupt = 0;
@@ -111,6 +124,8 @@ bool Impl::give_up(Waiter& w, const ViewState& v, vp_status why, Instant now, Ou
   VP_MARK(page_poisoned);
   ++counts.poisonings;
   pages.set_state(w.page, PageState::poisoned);
+  for (Waiter& other : waiters)
+    if (other.page == w.page) other.retry_at = now + options.retry_every;
   emit(out, {OrderKind::poison, w.page, 1});
   emit(out, {OrderKind::lost, w.page, 1, {}, why, {}, v.no});
   emit(out, {OrderKind::reveal, w.page, 1, {}, why, {}, v.no});
