@@ -114,7 +114,7 @@ TEST_CASE("a plan covers every byte of every file and keeps tensors whole") {
       RC_ASSERT(cut < plan->bytes);
       before = cut;
       const std::uint64_t slack = layout == wire::LayoutMode::aligned ? 0 : kPageBytes;
-      for (const auto& t : plan->tensors) RC_ASSERT(t.offset >= cut || t.offset + t.bytes <= cut + slack);
+      for (const auto& t : plan->tensors) RC_ASSERT((t.offset >= cut || t.offset + t.bytes <= cut + slack));
     }
   }));
 }
