@@ -110,7 +110,7 @@ Status install(int signal_number, std::atomic<const struct sigaction*>& previous
   ours.sa_sigaction = on_signal;
   // NODEFER: while a thread waits for a page, a handler of the program that runs on it may touch another one.
   ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART;
-  ::sigemptyset(&ours.sa_mask);
+  sigemptyset(&ours.sa_mask);  // a macro on macOS
   if (::sigaction(signal_number, &ours, nullptr) != 0) return error_errno(errno, "installing a signal handler");
   return {};
 }
