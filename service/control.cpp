@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "platform/clock.h"
 #include "platform/fault_source.h"
+#include "platform/shared_object.h"
 #include "service/files.h"
 #include "service/founding.h"
 
@@ -98,11 +99,22 @@ void Control::next_life(bool forgotten) {
   Status next;
   if (forgotten) {
     next = store_.wipe();
+    drop_memory();
     log::warn("this node left its pool: what it held is gone");
   }
   if (next) next = begin_life();
   if (next) next = resume();
   if (!next) log::error("this node cannot go on: {}", next.error().message);
+}
+
+// What the pool no longer knows is of no use to anybody.
+void Control::drop_memory() {
+  platform::ObjectStoreOptions options;
+  options.directory = config_.memory_dir;
+  options.require_memory_filesystem = false;
+  auto objects = platform::ObjectStore::open(options);
+  const auto removed = objects ? objects->cleanup() : Result<std::size_t>(objects.error());
+  if (!removed) log::warn("what this node held cannot be freed: {}", removed.error().message);
 }
 
 void Control::tick() {

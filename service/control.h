@@ -39,6 +39,7 @@ class Control final : private SessionsOwner, private NodeOwner {
   Status start_node(membership::DurableState state, const PoolKey& key);
   Status resume();
   void next_life(bool forgotten);
+  void drop_memory();
   void tick();
   Scene scene() const;
 

@@ -102,6 +102,7 @@ class LinksBody final : public Links {
   tcp::acceptor acceptor_;
   tcp::resolver resolver_;
   std::uint16_t port_ = 0;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);   // handlers may run after close_all()
 };
 
 // ---- opening ----
@@ -308,8 +309,8 @@ Status LinksBody::listen(const std::string& address, std::uint16_t port) {
 }
 
 void LinksBody::accept_next() {
-  acceptor_.async_accept([this](error_code failure, tcp::socket socket) {
-    if (failure == asio::error::operation_aborted) return;
+  acceptor_.async_accept([this, alive = std::weak_ptr<bool>(alive_)](error_code failure, tcp::socket socket) {
+    if (failure == asio::error::operation_aborted || alive.expired()) return;
     if (!failure && opening < kLinksOpeningMax) {
       error_code gone;
       const tcp::endpoint from = socket.remote_endpoint(gone);
@@ -319,7 +320,7 @@ void LinksBody::accept_next() {
       c->accept();
     }
     if (!failure) return accept_next();
-    loop.after(Duration::millis(100), [this] { accept_next(); });   // out of descriptors: do not spin
+    loop.after(Duration::millis(100), [this, alive] { if (!alive.expired()) accept_next(); });   // out of descriptors: do not spin
   });
 }
 
@@ -328,8 +329,8 @@ void LinksBody::dial(const std::string& address, wire::LinkRole role, std::funct
   if (!to) return done(to.error());
   auto c = std::make_shared<Connection>(*this, tcp::socket(loop.context()), client_tls, *to);
   connections.insert(c);
-  resolver_.async_resolve(to->host, std::to_string(to->port), [this, c, role, done, address](error_code failure, const tcp::resolver::results_type& found) {
-    if (failure == asio::error::operation_aborted) return;
+  resolver_.async_resolve(to->host, std::to_string(to->port), [this, c, role, done, address, alive = std::weak_ptr<bool>(alive_)](error_code failure, const tcp::resolver::results_type& found) {
+    if (failure == asio::error::operation_aborted || alive.expired()) return;
     if (!failure) return c->dial(found, role, done);
     connections.erase(c);
     done(error(VP_UNREACHABLE, "{}: {}", address, failure.message()));
@@ -338,6 +339,7 @@ void LinksBody::dial(const std::string& address, wire::LinkRole role, std::funct
 
 void LinksBody::close_all() {
   error_code ignored;
+  alive_.reset();
   acceptor_.close(ignored);
   resolver_.cancel();
   const auto all = std::exchange(connections, {});

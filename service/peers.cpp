@@ -75,7 +75,7 @@ std::string Peers::judge(const PeerFacts& peer, PoolId pool) {
     if (other.sender.member == peer.sender.member && peer.sender.member.value != 0 && other.node != peer.node)
       return fmt::format("member {} is connected as another node: a copied state directory?", peer.sender.member.value);
     if (other.sender.member == peer.sender.member && peer.sender.member.value != 0 && other.sender.life > peer.sender.life)
-      return "an newer life of this node is connected";
+      return "a newer life of this node is connected";
   }
   return "";
 }
@@ -252,7 +252,11 @@ void Peers::link_message(const LinkPtr& link, std::span<const std::byte> message
   if (e.from != link->peer().sender && e.ttl == 4) return link->close("it speaks in another member's name");
   if (e.to != self_.sender.member.value && e.to != 0) return;   // nothing is relayed: every member has a link of its own
   if (auto* m = e.body.AsMembershipMessage()) return owner_.membership_message(std::move(*m));
-  if (e.reply) return finish_call(e.call, std::move(e.body));
+  if (e.reply) {
+    const auto asked = calls_.find(e.call);
+    if (asked != calls_.end() && asked->second.link == link.get()) finish_call(e.call, std::move(e.body));
+    return;
+  }
   if (e.call != 0) on_request(link, std::move(e));
 }
 

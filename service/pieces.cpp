@@ -11,6 +11,8 @@ namespace vrampool::service {
 namespace {
 
 constexpr std::int64_t kPiecesTickMs = 1000;
+// Walking all records is for every so many ticks.
+constexpr unsigned kMissingEveryTicks = 5;
 
 Body reply_of(const Status& status, const Sha256* sha = nullptr) {
   wire::PieceReplyT r;
@@ -146,6 +148,7 @@ void Pieces::record_applied(const membership::RecordRef& record) {
 void Pieces::tick() {
   judge_found();
   say_freed();
+  if (ticks_++ % kMissingEveryTicks == 0) count_missing();
   timer_ = loop_.after(Duration::millis(kPiecesTickMs), [this] { tick(); });
 }
 
@@ -193,6 +196,15 @@ void Pieces::say_freed() {
     if (std::find(waits.begin(), waits.end(), self_.member.value) == waits.end() || !of_segment(record->id).empty()) continue;
     telling_.insert(record->id);
     loop_.spawn(tell_freed(record->id));
+  }
+}
+
+void Pieces::count_missing() {
+  missing_bytes_ = 0;
+  for (const auto& record : members_.machine().records()) {
+    if (record->state != wire::SegmentState::sealed) continue;
+    for (const auto& piece : record->pieces)
+      if (piece->node == self_.member.value && !pieces_.contains({record->id, piece->ordinal})) missing_bytes_ += piece->bytes;
   }
 }
 

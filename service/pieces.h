@@ -31,6 +31,8 @@ class Pieces {
   // "creating", "frozen", "sealed", or "" when it is not here.
   std::string state_of(PieceId id) const;
   std::size_t orphans() const { return orphans_; }
+  // Bytes that sealed records place here and that are not here, as of a few seconds ago.
+  std::uint64_t missing_bytes() const { return missing_bytes_; }
 
  private:
   struct Entry {
@@ -44,6 +46,7 @@ class Pieces {
   void judge_found();
   void drop_unwanted(const Entry& entry, PieceId id);
   void say_freed();
+  void count_missing();
   Task<> free_one(PieceId id);
   Task<> seal_one(PieceId id);
   Task<> tell_freed(SegmentId id);
@@ -60,6 +63,8 @@ class Pieces {
   std::map<PieceId, Entry> pieces_;
   std::set<SegmentId> telling_;      // a Freed command is under way
   std::size_t orphans_ = 0;
+  std::uint64_t missing_bytes_ = 0;
+  unsigned ticks_ = 0;
   std::uint64_t timer_ = 0;
 };
 

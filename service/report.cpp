@@ -27,16 +27,6 @@ std::string coordinator_name(const Node& node) {
   return who ? const_cast<Node&>(node).members().name_of(*who) : "";
 }
 
-std::uint64_t missing_bytes(Node& node) {
-  std::uint64_t bytes = 0;
-  for (const auto& record : node.machine().records()) {
-    if (record->state != wire::SegmentState::sealed) continue;
-    for (const auto& piece : record->pieces)
-      if (piece->node == node.self().member.value && node.pieces().state_of({record->id, piece->ordinal}).empty()) bytes += piece->bytes;
-  }
-  return bytes;
-}
-
 std::string error_line(const JobView& j) { return j.failure.code == VP_OK ? "" : j.failure.message; }
 
 }  // namespace
@@ -63,7 +53,7 @@ json::object node_report(const Scene& s) {
   const allocator::PieceAccounts& books = s.node->pieces().accounts();
   o["capacity_bytes"] = books.capacity_bytes();
   o["used_bytes"] = books.used_bytes() + books.reserved_bytes();
-  o["missing_bytes"] = missing_bytes(*s.node);
+  o["missing_bytes"] = s.node->pieces().missing_bytes();
   o["data_port"] = s.node->data().data_port();
   o["fault_source"] = s.node->data().fault_source();
   o["cache_bytes"] = f.cache_bytes;

@@ -144,7 +144,10 @@ TEST_CASE("a job reads only what the one who asked may read") {
 
 TEST_CASE("pages are put together from ranges of any offsets and sizes") {
   unsigned seed = 1;
-  const auto random = [&](unsigned below) { return (seed = seed * 1664525u + 1013904223u) >> 8, (seed >> 8) % below; };
+  const auto random = [&](unsigned below) {
+    seed = seed * 1664525u + 1013904223u;
+    return (seed >> 8) % below;
+  };
   for (int round = 0; round < 50; ++round) {
     // Ranges that lie one behind the other in the file, and with gaps and in another order in the segment.
     std::vector<wire::FileRangeT> ranges;
