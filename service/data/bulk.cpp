@@ -13,11 +13,6 @@
 namespace vrampool::service::data {
 namespace {
 
-constexpr Duration kTryAgain = Duration::millis(20);
-constexpr std::uint8_t kDamagedMax = 3;
-
-bool passes(vp_status code) { return code == VP_BUSY || code == VP_UNREACHABLE || code == VP_TIMEOUT; }
-
 Status check_range(const Record& record, std::uint64_t offset, std::uint64_t bytes) {
   if (!record || offset % kPageBytes != 0 || bytes % kPageBytes != 0 || offset > record->bytes || bytes > record->bytes - offset)
     return error(VP_INVALID, "{} bytes at {} are no whole pages of the segment", bytes, offset);

@@ -8,6 +8,8 @@
 
 namespace vrampool::service::data {
 
+bool passes(vp_status code) { return code == VP_BUSY || code == VP_UNREACHABLE || code == VP_TIMEOUT; }
+
 Status check_whole_pages(const wire::DataHeader& h) {
   if (h.length == 0 || h.length % kPageBytes != 0 || h.offset % kPageBytes != 0 || h.length > kPagesPerMessageMax * kPageBytes)
     return error(VP_INVALID, "{} bytes at {} are not whole pages", h.length, h.offset);

@@ -13,15 +13,10 @@
 namespace vrampool::service::data {
 namespace {
 
-constexpr Duration kTryAgain = Duration::millis(10);
-constexpr std::uint8_t kDamagedMax = 3;
 constexpr std::uint64_t kPage = kPageBytes;
 
 std::uint64_t page_floor(std::uint64_t n) { return n / kPage * kPage; }
 std::uint64_t page_ceil(std::uint64_t n) { return (n + kPage - 1) / kPage * kPage; }
-
-// Failures that pass by themselves.
-bool passes(vp_status code) { return code == VP_BUSY || code == VP_UNREACHABLE || code == VP_TIMEOUT || code == VP_NO_SPACE; }
 
 }  // namespace
 

@@ -9,7 +9,6 @@
 namespace vrampool::service::data {
 namespace {
 
-constexpr Instant kNever{std::numeric_limits<std::int64_t>::max()};
 // A cache that a restarted daemon found is kept this long for clients that come back.
 constexpr Duration kOrphanGrace = Duration::seconds(120);
 // When nothing can be evicted, or a revoke ring is full: how soon to look again.

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -15,6 +16,8 @@
 #include "platform/poller.h"
 
 namespace vrampool::service::data {
+
+inline constexpr Instant kNever{std::numeric_limits<std::int64_t>::max()};
 
 // Gets the events of one descriptor, on the loop's thread.
 class Watched {

@@ -14,7 +14,6 @@ namespace {
 constexpr Duration kRestFirst = Duration::millis(20);
 constexpr Duration kRestMost = Duration::seconds(1);
 constexpr Duration kDeadlineScan = Duration::millis(50);
-constexpr Instant kNever{std::numeric_limits<std::int64_t>::max()};
 
 }  // namespace
 
@@ -71,9 +70,14 @@ Status PeerLink::ask(const Ask& ask) {
   entry.offset = ask.header.offset;
   entry.length = ask.header.length;
   if (ask.deadline.ns != 0) loop_->events().wake_at(platform::now() + kDeadlineScan);
-  if (phase_ == Phase::open && push(ask)) {
-    entry.sent = true;
-    return {};
+  if (phase_ == Phase::open) {
+    const bool pushed = push(ask);
+    auto* still = pending_.find(ask.header.request);
+    if (still == nullptr) return {};  // the connection broke just now, and the asker has heard of it
+    still->sent = pushed;
+    // Alone on the way: its answer is what comes next, and one system call can read all of it.
+    if (pushed && still->kind == wire::DataKind::read && pending_.size() == 1) stream_->expect(still->request, landing_of(*still));
+    if (pushed) return {};
   }
   deferred_.push_back({ask, {}});
   if (!ask.side.empty()) std::memcpy(deferred_.back().side.data(), ask.side.data(), ask.side.size());
@@ -229,9 +233,13 @@ PendingTable::Entry* PeerLink::expected(const wire::DataHeader& h) {
 std::span<std::byte> PeerLink::on_header(transport::DataStream&, const wire::DataHeader& h) {
   auto* e = expected(h);
   if (e == nullptr || h.kind != wire::DataKind::data) return {};
-  if (auto where = e->asker->landing(e->cookie); !where.empty()) return where.first(h.length);
+  return landing_of(*e);
+}
+
+std::span<std::byte> PeerLink::landing_of(const PendingTable::Entry& e) {
+  if (auto where = e.asker->landing(e.cookie); !where.empty()) return where.first(e.length);
   if (!scratch_) scratch_ = loop_->buffers().take();
-  return scratch_.bytes().first(scratch_ ? h.length : 0);
+  return scratch_.bytes().first(scratch_ ? e.length : 0);
 }
 
 void PeerLink::on_message(transport::DataStream&, const transport::Incoming& in) {

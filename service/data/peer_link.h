@@ -52,7 +52,7 @@ class PendingTable {
     bool sent = false;
   };
   bool full() const { return used_ == kPendingMax; }
-  bool empty() const { return used_ == 0; }
+  std::size_t size() const { return used_; }
   Entry* find(RequestNo);
   Entry& insert(RequestNo);  // REQUIRES: not full, not there
   void erase(RequestNo);
@@ -100,6 +100,7 @@ class PeerLink final : public Link {
   void on_message(transport::DataStream&, const transport::Incoming&) override;
   void on_closed(transport::DataStream&, const Error& why) override;
   bool push(const Ask&);
+  std::span<std::byte> landing_of(const PendingTable::Entry&);
   void connect(std::uint64_t dial_no, Result<wire::Ticket> ticket);
   Status open_stream(const wire::Ticket&);
   void failed(const Error& why);
