@@ -30,7 +30,7 @@ std::string join(const std::vector<std::string>& words) {
 
 const char* how_to_start() {
 #ifdef __APPLE__
-  return "start it with `sudo launchctl kickstart system/org.vrampool.vrampoold`, or `vrampoold` in a terminal";
+  return "start it with `sudo launchctl kickstart system/io.vrampool.vrampoold`, or `vrampoold` in a terminal";
 #else
   return "start it with `systemctl start vrampoold`, or `vrampoold` in a terminal";
 #endif
