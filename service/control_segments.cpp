@@ -51,6 +51,7 @@ Task<LocalAnswer> Control::handle_segments(SessionPtr session, LocalBody request
 LocalAnswer Control::open_segment(const Session& session, const wire::OpenSegmentT& ask) {
   const Result<Record> record = node_->segments().find(ask.name, ask.id, session.who);
   if (!record) return answer_status(record.error());
+  node_->data().allow(session.client, (*record)->id);
   wire::OpenedT opened;
   opened.record = std::make_unique<wire::RecordT>(**record);
   opened.record->create_token = 0;
@@ -82,6 +83,7 @@ Task<LocalAnswer> Control::map(SessionPtr session, wire::MapSegmentT ask) {
 Task<LocalAnswer> Control::attach_view(SessionPtr session, wire::AttachViewT ask, std::vector<UniqueFd> descriptors) {
   const Result<Record> record = node_->segments().find("", ask.id, session->who);
   if (!record) co_return answer_status(record.error());
+  node_->data().allow(session->client, ask.id);
   auto done = loop_.reply<Status>();
   node_->data().attach_view(session->client, ask, std::move(descriptors), [done](Status s) { done.set(std::move(s)); });
   const Status attached = co_await done;
@@ -144,6 +146,7 @@ Task<LocalAnswer> Control::create(SessionPtr session, wire::CreateSegmentT ask) 
   const auto all = sessions_.all();
   if (std::find(all.begin(), all.end(), session) == all.end()) node_->abandon((*record)->id);
   session->creating.insert((*record)->id);
+  node_->data().allow(session->client, (*record)->id);
   wire::CreatedT created;
   created.record = std::make_unique<wire::RecordT>(**record);
   co_return answer_with(std::move(created));

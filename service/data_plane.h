@@ -140,6 +140,9 @@ class DataPlane {
   virtual void attach_view(ClientNo, const wire::AttachViewT&, std::vector<UniqueFd> fault_descriptors, Done) = 0;
   virtual void unmap(ClientNo, std::uint64_t view, Done) = 0;
   virtual void client_gone(ClientNo) = 0;
+  // The client's rights on the segment were checked: its data channels may name it. Needed for segments that not
+  // everybody may read (mode without 0004).
+  virtual void allow(ClientNo, SegmentId) {}
   // A unix stream socket that now speaks packed headers for that client.
   virtual void adopt_data_socket(ClientNo, UniqueFd, bool bulk) = 0;
 

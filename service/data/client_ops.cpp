@@ -14,6 +14,7 @@ namespace vrampool::service::data {
 namespace {
 
 constexpr std::uint64_t kPage = kPageBytes;
+constexpr unsigned kReadableByAll = 0004;
 
 std::uint64_t page_floor(std::uint64_t n) { return n / kPage * kPage; }
 std::uint64_t page_ceil(std::uint64_t n) { return (n + kPage - 1) / kPage * kPage; }
@@ -41,9 +42,11 @@ ClientOps::Op& ClientOps::start(ClientLink& link, const wire::DataHeader& h, Buf
   return op;
 }
 
-Result<Placement*> ClientOps::placement_of(const wire::DataHeader& h) {
+Result<Placement*> ClientOps::placement_of(const ClientLink& link, const wire::DataHeader& h) {
   auto* segment = loop_.find(h.segment);
   if (segment == nullptr || !segment->record) return error(VP_STALE, "segment {} is not open here; open it first", to_text(h.segment));
+  if ((segment->record->mode & kReadableByAll) == 0 && !loop_.allowed(link.client(), h.segment))
+    return error(VP_DENIED, "segment {} is not open to this client; open it by name first", to_text(h.segment));
   if (h.length == 0 || h.offset > segment->record->bytes || h.length > segment->record->bytes - h.offset)
     return error(VP_INVALID, "{} bytes at {} are not all within segment {}", h.length, h.offset, to_text(h.segment));
   return &segment->placement;
@@ -52,7 +55,7 @@ Result<Placement*> ClientOps::placement_of(const wire::DataHeader& h) {
 // ---- reads ----
 
 void ClientOps::read(ClientLink& link, const wire::DataHeader& h) {
-  auto placement = placement_of(h);
+  auto placement = placement_of(link, h);
   if (!placement) return link.refuse(h, placement.error());
   if (Piece* piece = loop_.find_piece(h.segment, h.offset, h.length); piece != nullptr && piece->state() != PieceState::creating) {
     const std::uint64_t at = h.offset - piece->segment_offset(), page = at / kPage;
@@ -87,32 +90,37 @@ Status ClientOps::read_local(Op& op, std::uint64_t offset, std::uint64_t length)
 // ---- writes ----
 
 void ClientOps::write(ClientLink& link, const wire::DataHeader& h, Buffer& bytes) {
-  auto placement = placement_of(h);
-  if (!placement) return link.refuse(h, placement.error());
+  if (auto known = placement_of(link, h); !known) return link.refuse(h, known.error());
   const std::uint64_t stop = h.offset + h.length;
-  if (Piece* piece = loop_.find_piece(h.segment, h.offset, h.length)) {
+  const Record record = loop_.find(h.segment)->record;
+  const bool copies = std::any_of(record->pieces.begin(), record->pieces.end(), [](const auto& p) { return p && p->copy != 0; });
+  if (Piece* piece = copies ? nullptr : loop_.find_piece(h.segment, h.offset, h.length)) {
     const Status s = write_local(*piece, h, h.offset, bytes.bytes().first(h.length));
     return s ? link.answer(h, wire::DataKind::write_ok) : link.refuse(h, s.error());
   }
   Op& op = start(link, h, std::move(bytes), h.offset);
   op.token = h.token;
   std::memset(op.buffer.bytes().data() + h.length, 0, page_ceil(h.length) - h.length);
-  for (std::uint64_t at = h.offset; at < stop && !op.failure;) {
-    const auto& run = (*placement)->at(at);
-    const std::uint64_t next = std::min(stop, run.offset + run.bytes);
-    if (run.home == loop_.node().self().member) {
-      Piece* piece = loop_.find_piece(h.segment, at, next - at);
-      Status s = piece == nullptr ? Status(error(VP_NOT_FOUND, "segment {} has no piece here at {}", to_text(h.segment), at))
-                                  : write_local(*piece, h, at, op.buffer.bytes().subspan(at - op.base, next - at));
-      if (!s) op.failure = s.error();
-    } else if (at % kPage != 0) {
-      op.failure = error(VP_INVALID, "a write to another node starts on a page of {} bytes, not at {}", kPage, at);
-    } else {
-      add_remote(op, run.home, at, page_ceil(next) - at);
-    }
-    at = next;
+  // Every copy gets the bytes.
+  for (const auto& piece : record->pieces) {
+    if (!piece) continue;
+    const std::uint64_t from = std::max(h.offset, piece->offset), to = std::min(stop, piece->offset + piece->bytes);
+    if (from < to && !op.failure) write_to(op, *piece, from, to);
   }
   begin(op);
+}
+
+void ClientOps::write_to(Op& op, const wire::PieceT& where, std::uint64_t from, std::uint64_t to) {
+  if (MemberNo{where.node} == loop_.node().self().member) {
+    Piece* piece = loop_.find_piece(op.ask.segment, from, to - from);
+    const Status s = piece == nullptr ? Status(error(VP_NOT_FOUND, "segment {} has no piece here at {}", to_text(op.ask.segment), from))
+                                      : write_local(*piece, op.ask, from, op.buffer.bytes().subspan(from - op.base, to - from));
+    if (!s) op.failure = s.error();
+  } else if (from % kPage != 0) {
+    op.failure = error(VP_INVALID, "a write to another node starts on a page of {} bytes, not at {}", kPage, from);
+  } else {
+    add_remote(op, MemberNo{where.node}, from, page_ceil(to) - from);
+  }
 }
 
 Status ClientOps::write_local(Piece& piece, const wire::DataHeader& h, std::uint64_t offset, std::span<const std::byte> bytes) {

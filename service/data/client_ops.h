@@ -64,7 +64,8 @@ class ClientOps {
   };
 
   Op& start(ClientLink&, const wire::DataHeader&, Buffer buffer, std::uint64_t base);
-  Result<Placement*> placement_of(const wire::DataHeader&);
+  Result<Placement*> placement_of(const ClientLink&, const wire::DataHeader&);
+  void write_to(Op&, const wire::PieceT& where, std::uint64_t from, std::uint64_t to);
   Status read_local(Op&, std::uint64_t offset, std::uint64_t length);
   Status write_local(Piece&, const wire::DataHeader&, std::uint64_t offset, std::span<const std::byte> bytes);
   void add_remote(Op&, MemberNo home, std::uint64_t offset, std::uint64_t length);

@@ -235,7 +235,13 @@ void DataLoop::adopt_client(ClientNo client, UniqueFd fd) {
   adopt(std::move(link));
 }
 
+bool DataLoop::allowed(ClientNo client, SegmentId segment) const {
+  const auto it = allowed_.find(client);
+  return it != allowed_.end() && it->second.contains(segment);
+}
+
 void DataLoop::drop_client(ClientNo client) {
+  allowed_.erase(client);
   for (auto& link : served_)
     if (auto* c = dynamic_cast<ClientLink*>(link.get()); c != nullptr && c->client() == client) c->close(error(VP_UNREACHABLE, "the client is gone"));
 }

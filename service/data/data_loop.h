@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -79,6 +80,8 @@ class DataLoop {
   void accept_peers(transport::tcp::Listener* listener);
   void adopt_client(ClientNo, UniqueFd);
   void drop_client(ClientNo);
+  void allow(ClientNo client, SegmentId segment) { allowed_[client].insert(segment); }
+  bool allowed(ClientNo, SegmentId) const;
   ClientOps& ops() { return *ops_; }
   void bury_soon() { events_->wake_at({}); }
 
@@ -116,6 +119,7 @@ class DataLoop {
   std::vector<std::unique_ptr<Link>> served_;
   std::unique_ptr<Acceptor> acceptor_;
   std::unique_ptr<ClientOps> ops_;
+  std::map<ClientNo, std::set<SegmentId>> allowed_;
 };
 
 }  // namespace vrampool::service::data

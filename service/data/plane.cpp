@@ -53,6 +53,9 @@ class Plane final : public DataPlane {
     on_engine([this, client, view, done] { engine_->unmap(client, view, done); });
   }
   void client_gone(ClientNo) override;
+  void allow(ClientNo client, SegmentId id) override {
+    everywhere([client, id](DataLoop& loop) { loop.allow(client, id); });
+  }
   void adopt_data_socket(ClientNo, UniqueFd, bool bulk) override;
 
   void prefetch(const wire::PrefetchT& ask, Done done) override {
