@@ -6,10 +6,12 @@
 
 namespace vrampool::fuzz {
 
-template <class T>
-void run_message(const std::uint8_t* data, std::size_t size) {
+// `known` false: the message holds a union member of a later version, which is read as nothing and cannot be written.
+template <class T, class Known>
+void run_message(const std::uint8_t* data, std::size_t size, Known known) {
   const auto message = wire::decode<T>(bytes_of(data, size), "message");
   if (!message.ok()) return check_message(message.error());
+  if (!known(*message)) return;
   const auto again = wire::encode<T>(*message);
   must(wire::decode<T>(again, "again").ok());
 }
