@@ -1,6 +1,7 @@
 #include "allocator/placement.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <tuple>
 

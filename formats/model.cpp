@@ -1,6 +1,7 @@
 #include "formats/model.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace vrampool::formats {
 namespace {
