@@ -89,11 +89,7 @@ void Core::on_promise(const wire::MembershipMessageT& m) {
 void Core::tick_candidate() {
   if (!candidate_.self_durable) return;
   if (candidate_.command && now_ >= candidate_.deadline)
-    return fail_campaign(
-        VP_TIMEOUT,
-        fmt::format(
-            "{} of {} members promised to follow this node: start the others, or use --force and name those to abandon",
-            candidate_.promises.size() + 1, members_of(registry_.tail_roster()).size()));
+    return fail_campaign(VP_TIMEOUT, fmt::format("no answer of member {}: start it, or use --force and name it as abandoned", missing_promises()));
   if (now_ < candidate_.resend_at) return;
   if (candidate_.highest_seen > promise_) {
     VP_MARK(campaign_again_with_higher_term);
@@ -142,13 +138,28 @@ MemberNo Core::most_advanced() const {
   return best;
 }
 
+// Whom a forced promotion does without: the named, and newcomers that have not arrived.
+MemberSet Core::given_up(const wire::RosterT& roster) const {
+  MemberSet gone = candidate_.abandoned;
+  for (const auto& entry : roster.entries)
+    if (entry->joining && !candidate_.promises.contains(MemberNo{entry->member})) gone.insert(MemberNo{entry->member});
+  return gone;
+}
+
 // By force a candidate needs every member that it does not abandon: then nothing of theirs is lost.
 bool Core::has_quorum(const wire::RosterT& roster) const {
   MemberSet promised{self_};
   for (const auto& [member, promise] : candidate_.promises) promised.insert(member);
   if (!candidate_.force) return is_quorum(roster, promised);
-  const MemberSet needed = members_of(without(roster, candidate_.abandoned, self_));
+  const MemberSet needed = members_of(without(roster, given_up(roster), self_));
   return std::includes(promised.begin(), promised.end(), needed.begin(), needed.end());
+}
+
+std::string Core::missing_promises() const {
+  std::string names;
+  for (const MemberNo member : candidate_targets())
+    if (!candidate_.promises.contains(member)) names += fmt::format("{}{}", names.empty() ? "" : ", ", member.value);
+  return names;
 }
 
 void Core::try_win() {
@@ -156,6 +167,12 @@ void Core::try_win() {
   candidate_.best = most_advanced();
   const wire::RosterT& roster = roster_of(candidate_.best);
   if (find_member(roster, self_) == nullptr || !has_quorum(roster)) return;
+  const wire::ViewT& view = candidate_.best == self_ ? registry_.tail_view() : candidate_.promises.at(candidate_.best).view;
+  const auto* line = find_member(view, self_);
+  if (line != nullptr && line->life >= options_.life.value && !is_alive(view, {self_, options_.life})) {
+    VP_MARK(candidate_was_declared_dead);
+    return retire(false);
+  }
   candidate_.quorum_at = now_;
   begin_fetch();
 }
@@ -222,7 +239,7 @@ wire::ChangeT Core::take_over_change() const {
     change.view = std::make_unique<wire::ViewT>(candidate_.promises.at(candidate_.best).view);
   }
   if (candidate_.force) {
-    change.roster = std::make_unique<wire::RosterT>(without(roster_of(candidate_.best), candidate_.abandoned, self_));
+    change.roster = std::make_unique<wire::RosterT>(without(roster_of(candidate_.best), given_up(roster_of(candidate_.best)), self_));
     change.roster->version = change.version;
   }
   return change;

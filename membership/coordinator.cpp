@@ -58,7 +58,9 @@ void Core::on_heartbeat(const wire::MembershipMessageT& m) {
   lease.verdict = alive ? wire::Verdict::alive : wire::Verdict::syncing;
   lease.echo_ns = now_.ns;
   if (registry_.committed().term == promise_) lease.committed = registry_.committed();
-  if (const auto base = authority_base(now_); base && alive && !leader_.recovering)
+  const auto* entry = find_member(registry_.tail_roster(), m.from.member);
+  const bool stays = entry != nullptr && !entry->leaving;
+  if (const auto base = authority_base(now_); base && alive && stays && !leader_.recovering)
     lease.lease_ns =
         std::max<std::int64_t>(0, (lease_of(options_.detection) - (VP_BUG(19) ? Duration{} : now_ - *base)).ns);
   tell(m.from.member, std::move(lease));

@@ -285,7 +285,7 @@ void Core::make_visible(RecordVersion through) {
   Committed committed = registry_.commit(through, ops);
   if (ops.empty()) return;
   persist(std::move(ops), {}, false);
-  if (committed.roster) out_->push_back(RosterChanged{registry_.roster()});
+  if (committed.members) out_->push_back(RosterChanged{registry_.roster()});
   if (committed.view) out_->push_back(ViewChanged{registry_.view()});
   for (RecordRef& record : committed.applied) out_->push_back(RecordApplied{std::move(record)});
   for (const SegmentId& id : committed.erased) out_->push_back(RecordErased{id});

@@ -155,6 +155,8 @@ class Core {
     std::uint64_t sessions = 0;
     std::optional<std::uint16_t> slot;
     std::uint64_t slot_used = 0;
+    RecordVersion joint{};     // the change of the roster under way, and since when
+    Instant joint_since{};
     std::optional<Term> contested;
     Instant contested_at{};
     std::optional<std::uint64_t> promote_command;  // done when the first view is committed
@@ -238,6 +240,8 @@ class Core {
   void try_win();
   MemberNo most_advanced() const;
   bool has_quorum(const wire::RosterT&) const;
+  MemberSet given_up(const wire::RosterT&) const;
+  std::string missing_promises() const;
   const wire::RosterT& roster_of(MemberNo) const;
   const wire::DigestT* digest_of(MemberNo) const;
   void begin_fetch();
@@ -303,6 +307,7 @@ class Core {
   void finish_roster_change();
   Decision change_roster(wire::RosterT joint);
   void forget_gone_hosts();
+  void erase(wire::ChangeT&, const SegmentId&) const;
   void retry_parked();
   void reply(MemberNo asker, std::uint64_t request, wire::AnswerT);
   wire::AnswerT answer_of(const Decision&, std::uint64_t request) const;

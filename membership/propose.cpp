@@ -34,8 +34,11 @@ void Core::on_proposal(Sender asker, const wire::AskT& ask) {
     return refuse_with(VP_RECOVERING, "a coordinator is taking over: try again in a moment");
   if (!has_authority(now_))
     return refuse_with(VP_NO_COORDINATOR, "the coordinator does not hear a majority: see `vrampool status`");
+  if (!is_alive(registry_.tail_view(), asker)) {
+    VP_MARK(ask_of_no_live_member);
+    return;
+  }
   Asker& known = leader_.askers[asker.member];
-  if (asker.life < known.life) return;
   if (asker.life > known.life) known = Asker{asker.life, 0, {}};
   known.done_up_to = std::max(known.done_up_to, ask.done_up_to);
   known.requests.erase(known.requests.begin(), known.requests.upper_bound(known.done_up_to));
@@ -184,6 +187,10 @@ Core::Decision Core::decide_create(MemberNo asker, const wire::ProposalT& p) {
     d.record = known->id;
     return d;
   }
+  if (below_floor(registry_.tail_roster(), p.record->id)) {
+    VP_MARK(create_came_too_late);
+    return fail(VP_STALE, fmt::format("{}: was removed meanwhile", p.record->name));
+  }
   if (registry_.tail_records().size() >= kRecordsMax)
     return fail(VP_NO_SPACE, fmt::format("{} segments exist: remove some", kRecordsMax));
   Decision d = check_new_name(p.record->name, p.record->id, p.expect_absent);
@@ -207,7 +214,6 @@ bool Core::give_address(wire::RecordT& record, wire::ChangeT& change) {
     if (registry_.tail_roster().next_slot == UINT16_MAX) return false;
     VP_MARK(slot_issued);
     change.roster = std::make_unique<wire::RosterT>(registry_.tail_roster());
-    change.roster->version = change.version;
     leader_.slot = VP_BUG(14) ? 1 : change.roster->next_slot++;
     leader_.slot_used = 0;
   }
@@ -304,8 +310,7 @@ Core::Decision Core::decide_freed(MemberNo asker, const wire::ProposalT& p) {
   d.change.version = next_version();
   if (stone.tombstone_waits_for.empty() || VP_BUG(15)) {
     VP_MARK(tombstone_erased);
-    d.change.erased.push_back(std::make_unique<wire::SegmentKeyT>());
-    d.change.erased.back()->id = p.id;
+    erase(d.change, p.id);
   } else {
     put(d.change, std::move(stone));
   }

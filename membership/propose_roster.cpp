@@ -67,10 +67,18 @@ Core::Decision Core::change_roster(wire::RosterT joint) {
   return d;
 }
 
-// Second step, when the first is committed.
+// Second step, when the first is committed. A leaving member gets no lease any more; what it has must have run out.
 void Core::finish_roster_change() {
   const wire::RosterT& joint = registry_.tail_roster();
-  if (!open() || leader_.recovering || !is_joint(joint) || !registry_.pending().empty()) return;
+  if (!open() || !is_joint(joint)) return;
+  if (leader_.joint != joint.version) {
+    leader_.joint = joint.version;
+    leader_.joint_since = now_;
+  }
+  if (leader_.recovering || !registry_.pending().empty()) return;
+  const MemberSet alive = alive_members(registry_.tail_view());
+  const bool may_hold_lease = std::any_of(joint.entries.begin(), joint.entries.end(), [&](const auto& e) { return e->leaving && alive.contains(MemberNo{e->member}); });
+  if (may_hold_lease && now_ < leader_.joint_since + options_.detection) return;
   wire::RosterT next = finished(joint);
   wire::ViewT view = registry_.tail_view();
   std::erase_if(view.members, [&](const auto& line) { return find_member(next, MemberNo{line->member}) == nullptr; });
@@ -102,10 +110,17 @@ void Core::forget_gone_hosts() {
       continue;
     }
     VP_MARK(tombstone_waited_for_nobody);
-    change.erased.push_back(std::make_unique<wire::SegmentKeyT>());
-    change.erased.back()->id = id;
+    erase(change, id);
   }
   if (!change.records.empty() || !change.erased.empty()) propose(std::move(change));
+}
+
+// Ends a tombstone; what remains is that this creator's ids up to here are used up.
+void Core::erase(wire::ChangeT& change, const SegmentId& id) const {
+  change.erased.push_back(std::make_unique<wire::SegmentKeyT>());
+  change.erased.back()->id = id;
+  if (!change.roster) change.roster = std::make_unique<wire::RosterT>(registry_.tail_roster());
+  raise_floor(*change.roster, id);
 }
 
 void Core::retry_parked() {

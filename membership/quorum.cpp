@@ -51,6 +51,20 @@ bool was_forgotten(const wire::RosterT& roster, MemberNo member) {
   return member.value != 0 && member.value < roster.next_member && find_member(roster, member) == nullptr;
 }
 
+void raise_floor(wire::RosterT& roster, const SegmentId& ended) {
+  for (auto& floor : roster.floors) {
+    if (floor->id.member != ended.member) continue;
+    floor->id = std::max(floor->id, ended);  // by life, then by count
+    return;
+  }
+  roster.floors.push_back(std::make_unique<wire::SegmentKeyT>());
+  roster.floors.back()->id = ended;
+}
+
+bool below_floor(const wire::RosterT& roster, const SegmentId& id) {
+  return std::any_of(roster.floors.begin(), roster.floors.end(), [&](const auto& floor) { return floor->id.member == id.member && id <= floor->id; });
+}
+
 const wire::ViewMemberT* find_member(const wire::ViewT& view, MemberNo member) {
   for (const auto& line : view.members)
     if (line->member == member.value) return line.get();
@@ -92,6 +106,7 @@ wire::RosterT finished(const wire::RosterT& joint) {
   std::erase_if(next.entries, [](const auto& e) { return e->leaving; });
   for (auto& entry : next.entries) entry->joining = false;
   next.old_init_member = 0;
+  std::erase_if(next.floors, [&](const auto& floor) { return find_member(next, floor->id.member) == nullptr; });
   return next;
 }
 

@@ -19,6 +19,10 @@ bool is_quorum(const wire::RosterT&, const MemberSet&);
 // The number was given once and is not on the roster any more.
 bool was_forgotten(const wire::RosterT&, MemberNo);
 
+// The floors of ids that may be created.
+void raise_floor(wire::RosterT&, const SegmentId& ended);
+bool below_floor(const wire::RosterT&, const SegmentId&);
+
 const wire::ViewMemberT* find_member(const wire::ViewT&, MemberNo);
 bool is_alive(const wire::ViewT&, Sender);
 MemberSet alive_members(const wire::ViewT&);

@@ -58,6 +58,9 @@ Committed Registry::commit(RecordVersion through, std::vector<DurableOp>& ops) {
     before.try_emplace(id, at == committed_.records.end() ? nullptr : at->second);
   };
   const std::size_t count = committable(through);
+  if (count == 0) return result;
+  const wire::RosterT roster = committed_.roster;
+  const wire::ViewT view = committed_.view;
   for (std::size_t i = 0; i < count; ++i) {
     const ChangeRef change = pending_.front();
     pending_.pop_front();
@@ -65,10 +68,11 @@ Committed Registry::commit(RecordVersion through, std::vector<DurableOp>& ops) {
     for (const auto& record : change->records) note(record->id);
     apply_to(committed_, *change);
     committed_version_ = change->version;
-    result.roster = result.roster || change->roster != nullptr;
-    result.view = result.view || change->view != nullptr;
   }
-  if (count > 0) settle(before, result, ops);
+  result.roster = committed_.roster != roster;
+  result.members = committed_.roster.version != roster.version || committed_.roster.entries.size() != roster.entries.size();
+  result.view = committed_.view != view;
+  settle(before, result, ops);
   return result;
 }
 

@@ -21,7 +21,8 @@ using RecordMap = std::map<SegmentId, RecordRef>;
 struct Committed {
   std::vector<RecordRef> applied;
   std::vector<SegmentId> erased;
-  bool roster = false;
+  bool roster = false;   // anything of it
+  bool members = false;  // who is on it
   bool view = false;
 };
 
