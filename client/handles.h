@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <shared_mutex>
 #include <vector>
 
 #include "base/result.h"
@@ -23,7 +22,7 @@ class HandleTable {
   HandleTable(HandleKind kind, std::size_t most) : kind_(kind), most_(most) {}
 
   Result<std::uint64_t> add(std::shared_ptr<T> object) {
-    const std::unique_lock hold(mutex_);
+    const std::lock_guard hold(mutex_);
     if (free_.empty() && slots_.size() >= most_) {
       return error(VP_NO_SPACE, "{} {}s are open, the most there can be; close some", most_, to_text(kind_));
     }
@@ -34,14 +33,14 @@ class HandleTable {
 
   // VP_INVALID: never a handle of this kind; VP_INVALID too once closed (the text says which).
   Result<std::shared_ptr<T>> find(std::uint64_t id) const {
-    const std::shared_lock hold(mutex_);
+    const std::lock_guard hold(mutex_);
     const Slot* slot = slot_of(id);
     if (slot == nullptr) return no_such(id);
     return slot->object;
   }
 
   Result<std::shared_ptr<T>> take(std::uint64_t id) {
-    const std::unique_lock hold(mutex_);
+    const std::lock_guard hold(mutex_);
     Slot* slot = const_cast<Slot*>(slot_of(id));
     if (slot == nullptr) return no_such(id);
     std::shared_ptr<T> object = std::move(slot->object);
@@ -52,7 +51,7 @@ class HandleTable {
 
   // Another object under the same handle; returns the one before.
   std::shared_ptr<T> replace(std::uint64_t id, std::shared_ptr<T> object) {
-    const std::unique_lock hold(mutex_);
+    const std::lock_guard hold(mutex_);
     Slot* slot = const_cast<Slot*>(slot_of(id));
     if (slot != nullptr) slot->object.swap(object);
     return object;
@@ -61,7 +60,7 @@ class HandleTable {
   // Takes out everything that `wanted` says yes to.
   template <class Wanted>
   std::vector<std::shared_ptr<T>> take_if(Wanted&& wanted) {
-    const std::unique_lock hold(mutex_);
+    const std::lock_guard hold(mutex_);
     std::vector<std::shared_ptr<T>> out;
     for (std::uint32_t i = 0; i < slots_.size(); ++i) {
       if (!slots_[i].object || !wanted(*slots_[i].object)) continue;
@@ -110,7 +109,8 @@ class HandleTable {
 
   const HandleKind kind_;
   const std::size_t most_;
-  mutable std::shared_mutex mutex_;
+  // Not a shared_mutex: a child may not unlock one that its parent locked, because its thread has another number.
+  mutable std::mutex mutex_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
 };
