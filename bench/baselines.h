@@ -37,6 +37,8 @@ Result<Measured> best_bare_stream(StreamOptionsBare options, std::uint64_t bytes
 
 // Page reads between two processes through our own DataStream, poll-driven on both sides: what the rail itself costs.
 Result<Measured> data_stream_echo(const EchoOptions& options);
+// The same for a stream: 8 MiB of reads under way on one connection. Blocks above 1 MiB become 1 MiB.
+Result<Measured> data_stream_stream(StreamOptionsBare options);
 
 // Reads every word of `memory` front to back (an operation is 1 MiB) or random pages (an operation is 16 KiB).
 // `keep_alive` is held by the Measured: whoever mapped the memory.

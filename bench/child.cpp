@@ -20,6 +20,8 @@ Result<Child> Child::start(const std::function<void()>& serve) {
   if (pid < 0) return error_errno(errno, "cannot start a process for the baseline");
   if (pid == 0) {
     ::signal(SIGPIPE, SIG_IGN);
+    ::signal(SIGTERM, SIG_DFL);  // not our caller's handler
+    ::signal(SIGINT, SIG_DFL);
     serve();
     ::_exit(0);  // no destructors: they belong to the parent
   }

@@ -1,5 +1,5 @@
-// Page reads between two processes through DataStream, poll-driven at both ends: what the rail costs beside the bare
-// echo.
+// Reads between two processes through DataStream, poll-driven at both ends: what the rail itself costs beside the bare
+// echo and the bare stream.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/crc32c.h"
+#include "base/text.h"
 #include "bench/baselines.h"
 #include "bench/child.h"
 #include "transport/data_stream.h"
@@ -40,110 +41,151 @@ bool drive(DataStream& stream, Done done) {
   return true;
 }
 
+struct Shape {
+  std::uint32_t bytes = kPageBytes;  // of one read
+  std::uint32_t window = 1;          // reads under way
+  std::size_t blocks = 1;            // the bytes come from and go to this many places in turn
+  bool tls = false;
+  bool server_crc = false;  // taken for every answer, not once
+  bool reader_crc = true;
+};
+
+void take_crcs(std::span<const std::byte> block, std::span<std::byte> table) {
+  for (std::size_t at = 0, i = 0; at < block.size(); at += kPageBytes, ++i) {
+    const std::uint32_t crc = crc32c(block.subspan(at, std::min(kPageBytes, block.size() - at)));
+    std::memcpy(table.data() + 4 * i, &crc, 4);
+  }
+}
+
 struct Server final : transport::StreamHandler {
-  std::vector<std::byte> body, table;
-  explicit Server(std::uint32_t bytes) : body(bytes, std::byte{0x5a}), table(wire::crc_table_bytes(bytes)) {
-    for (std::size_t i = 0; i * 4 < table.size(); ++i) {
-      const auto page = std::span<const std::byte>(body).subspan(i * kPageBytes);
-      const std::uint32_t crc = crc32c(page.first(std::min(kPageBytes, page.size())));
-      std::memcpy(table.data() + 4 * i, &crc, 4);
-    }
+  Shape shape;
+  std::vector<std::byte> source, table;
+  std::size_t next = 0;
+  explicit Server(const Shape& s)
+      : shape(s), source(s.blocks * s.bytes, std::byte{0x5a}), table(wire::crc_table_bytes(s.bytes)) {
+    take_crcs(std::span<const std::byte>(source).first(s.bytes), table);
   }
   Status on_hello(DataStream&, const wire::DataHeader&, const wire::Ticket&) override { return {}; }
   void on_message(DataStream& stream, const Incoming& m) override {
+    const auto block = std::span<const std::byte>(source).subspan(next++ % shape.blocks * shape.bytes, shape.bytes);
     wire::DataHeader answer = m.header;
     answer.kind = wire::DataKind::data;
-    stream.send({answer, table, body});
+    if (shape.server_crc) take_crcs(block, table);
+    stream.send({answer, table, block});
   }
   void on_closed(DataStream&, const Error&) override {}
 };
 
 struct Reader final : transport::StreamHandler {
-  std::vector<std::byte> landing;
-  std::uint64_t came = 0;
-  bool verify = true, wrong = false;
-  std::span<std::byte> on_header(DataStream&, const wire::DataHeader& h) override {
-    return std::span(landing).first(h.length);
+  Shape shape;
+  std::vector<std::byte> target, table;
+  std::vector<std::uint64_t> came_at;
+  bool wrong = false;
+  std::span<std::byte> place(RequestNo r) {
+    return std::span(target).subspan(r.value % shape.blocks * shape.bytes, shape.bytes);
   }
+  std::span<std::byte> on_header(DataStream&, const wire::DataHeader& h) override { return place(h.request); }
   void on_message(DataStream&, const Incoming& m) override {
-    ++came;
-    for (std::size_t i = 0; verify && i * 4 < m.side.size(); ++i) {
-      std::uint32_t crc = 0;
-      std::memcpy(&crc, m.side.data() + 4 * i, 4);
-      const auto page = std::span<const std::byte>(m.body).subspan(i * kPageBytes);
-      wrong |= crc != crc32c(page.first(std::min(kPageBytes, page.size())));
-    }
+    if (shape.reader_crc) take_crcs(m.body, table);
+    wrong |= shape.reader_crc && !std::equal(table.begin(), table.end(), m.side.begin(), m.side.end());
+    came_at.push_back(static_cast<std::uint64_t>(now_ns()));
   }
   void on_closed(DataStream&, const Error&) override {}
 };
 
-struct StreamEcho {
+struct Reads {
   std::vector<Child> children;
   Reader reader;
   std::unique_ptr<transport::TlsContext> tls;
   std::unique_ptr<DataStream> stream;
   std::uint64_t request = 0;
 
-  bool read_one() {
-    wire::DataHeader ask;
-    ask.kind = wire::DataKind::read;
-    ask.request = RequestNo{++request};
-    ask.length = static_cast<std::uint32_t>(reader.landing.size());
-    stream->expect(ask.request, reader.landing);
-    const std::uint64_t before = reader.came;
-    return stream->send({ask}) && drive(*stream, [&] { return reader.came > before; }) && !reader.wrong;
+  bool ask() {
+    wire::DataHeader h;
+    h.kind = wire::DataKind::read;
+    h.request = RequestNo{++request};
+    h.length = reader.shape.bytes;
+    if (reader.shape.window == 1) stream->expect(h.request, reader.place(h.request));
+    return stream->send({h});
   }
   Result<Samples> run(std::size_t n) {
     Samples s;
+    s.bytes_per_op = reader.shape.bytes;
+    reader.came_at.clear();
+    reader.came_at.reserve(n);
     s.ns.reserve(n);
-    s.bytes_per_op = reader.landing.size();
     const CpuMeter cpu(children);
+    std::size_t asked = 0;
+    auto last = static_cast<std::uint64_t>(now_ns());
     for (std::size_t i = 0; i < n; ++i) {
-      const std::int64_t start = now_ns();
-      if (!read_one()) return error(VP_FAILED, "the data stream echo broke off");
-      s.ns.push_back(static_cast<std::uint64_t>(now_ns() - start));
+      if (reader.shape.window == 1) last = static_cast<std::uint64_t>(now_ns());
+      for (; asked < n && asked < i + reader.shape.window; ++asked)
+        if (!ask()) return error(VP_FAILED, "the data stream is full");
+      if (!drive(*stream, [&] { return reader.came_at.size() > i; }) || reader.wrong)
+        return error(VP_FAILED, "the data stream broke off");
+      s.ns.push_back(reader.came_at[i] - last);
+      last = reader.came_at[i];
     }
     s.cpu_ns = cpu.ns();
     return s;
   }
 };
 
-void serve(int listener, bool tls, std::uint32_t bytes) {
+void serve(int listener, const Shape& shape) {
   auto fd = accept_one(listener);
   if (!fd || ::fcntl(fd->get(), F_SETFL, O_NONBLOCK) != 0) return;
   auto context = transport::TlsContext::server(std::span(&bench_key(), 1));
   transport::StreamOptions o;
   o.greeting = transport::Greeting::judge;
-  if (tls) o.tls = &*context;
-  Server server(bytes);
+  if (shape.tls) o.tls = &*context;
+  Server server(shape);
   auto stream = DataStream::create(std::move(*fd), o, server);
   if (stream) drive(**stream, [] { return false; });
+}
+
+Result<Measured> reads(const Shape& shape, std::string name) {
+  auto reads = std::make_shared<Reads>();
+  reads->reader.shape = shape;
+  reads->reader.target.resize(shape.blocks * shape.bytes);
+  reads->reader.table.resize(wire::crc_table_bytes(shape.bytes));
+  VP_TRY(listener, listen_loopback());
+  VP_TRY(child, Child::start([&] { serve(listener.first.get(), shape); }));
+  reads->children.push_back(std::move(child));
+  VP_TRY(context, transport::TlsContext::client(bench_key()));
+  reads->tls = std::make_unique<transport::TlsContext>(context);
+  VP_TRY(fd, transport::tcp::connect("127.0.0.1", listener.second));
+  transport::StreamOptions o;
+  o.greeting = transport::Greeting::offer;
+  o.connecting = true;
+  if (shape.tls) o.tls = reads->tls.get();
+  VP_TRY(stream, DataStream::create(std::move(fd), o, reads->reader));
+  reads->stream = std::move(stream);
+  if (!drive(*reads->stream, [&] { return reads->stream->open(); }))
+    return error(VP_FAILED, "the data stream did not open");
+  return Measured{std::move(name), [reads](std::size_t n) { return reads->run(n); }};
 }
 
 }  // namespace
 
 Result<Measured> data_stream_echo(const EchoOptions& options) {
   if (options.relay) return error(VP_UNSUPPORTED, "the data stream echo has no process in between");
-  auto echo = std::make_shared<StreamEcho>();
-  echo->reader.landing.resize(options.bytes);
-  echo->reader.verify = options.verify_crc;
-  VP_TRY(listener, listen_loopback());
-  VP_TRY(child, Child::start([&] { serve(listener.first.get(), options.tls, options.bytes); }));
-  echo->children.push_back(std::move(child));
-  VP_TRY(context, transport::TlsContext::client(bench_key()));
-  echo->tls = std::make_unique<transport::TlsContext>(context);
-  VP_TRY(fd, transport::tcp::connect("127.0.0.1", listener.second));
-  transport::StreamOptions o;
-  o.greeting = transport::Greeting::offer;
-  o.connecting = true;
-  if (options.tls) o.tls = echo->tls.get();
-  VP_TRY(stream, DataStream::create(std::move(fd), o, echo->reader));
-  echo->stream = std::move(stream);
-  if (!drive(*echo->stream, [&] { return echo->stream->open(); }))
-    return error(VP_FAILED, "the data stream did not open");
-  auto name = fmt::format("data stream, {}, {} KiB{}", options.tls ? "tls" : "tcp", options.bytes / 1024,
-                          options.verify_crc ? ", crc" : "");
-  return Measured{std::move(name), [echo](std::size_t n) { return echo->run(n); }};
+  Shape shape;
+  shape.bytes = options.bytes;
+  shape.tls = options.tls;
+  shape.reader_crc = options.verify_crc;
+  return reads(shape, fmt::format("data stream, {}, {} KiB{}", options.tls ? "tls" : "tcp", options.bytes / 1024,
+                                  options.verify_crc ? ", crc" : ""));
+}
+
+Result<Measured> data_stream_stream(StreamOptionsBare options) {
+  Shape shape;
+  shape.bytes = std::min<std::uint32_t>(options.block_bytes, kPagesPerMessageMax * kPageBytes);
+  shape.window = std::max<std::uint32_t>(2, (8u << 20) / shape.bytes);
+  shape.blocks = std::max<std::size_t>(1, (64u << 20) / shape.bytes);
+  shape.tls = options.tls;
+  shape.server_crc = shape.reader_crc = options.crc_both_sides;
+  return reads(shape, fmt::format("data stream, {}, {} reads{}", options.tls ? "tls" : "tcp", format_bytes(shape.bytes),
+                                  options.crc_both_sides ? ", crc both sides" : ""));
 }
 
 }  // namespace vrampool::bench

@@ -98,10 +98,12 @@ std::string table(const std::vector<Summary>& rows) {
   const auto time = [](double ns) {
     return ns < 0 ? std::string("-") : format_duration_ns(static_cast<std::int64_t>(ns));
   };
-  std::string out = fmt::format("{:<44} {:>9} {:>9} {:>11} {:>9} {:>7} {:>7} {:>7}\n", "", "p50", "p99", "rate",
+  std::size_t width = 0;
+  for (const Summary& r : rows) width = std::max(width, r.name.size());
+  std::string out = fmt::format("{:<{}} {:>9} {:>9} {:>11} {:>9} {:>7} {:>7} {:>7}\n", "", width, "p50", "p99", "rate",
                                 "cpu/op", "p50 x", "rate x", "cpu x");
   for (const Summary& r : rows)
-    out += fmt::format("{:<44} {:>9} {:>9} {:>11} {:>9} {:>7.2f} {:>7.2f} {:>7.2f}\n", r.name, time(r.p50_ns),
+    out += fmt::format("{:<{}} {:>9} {:>9} {:>11} {:>9} {:>7.2f} {:>7.2f} {:>7.2f}\n", r.name, width, time(r.p50_ns),
                        time(r.p99_ns), r.bytes_per_second > 0 ? format_rate(r.bytes_per_second) : "-",
                        time(r.cpu_ns_per_op), r.p50_ratio, r.rate_ratio, r.cpu_ratio);
   return out;

@@ -12,9 +12,9 @@ using namespace vrampool::bench;
 namespace {
 
 // VP_BENCH=1 takes figures worth reading.
-Plan plan() {
-  if (std::getenv("VP_BENCH") != nullptr) return {9, 4000, 500};
-  return {3, 50, 5};
+Plan plan(std::size_t operations) {
+  if (std::getenv("VP_BENCH") != nullptr) return {9, operations, operations / 10};
+  return {3, 20, 5};
 }
 
 Measured constant(std::string name, std::vector<std::uint64_t> rounds) {
@@ -28,8 +28,8 @@ Measured constant(std::string name, std::vector<std::uint64_t> rounds) {
           }};
 }
 
-void show(const std::vector<Measured>& sides) {
-  const auto rows = compare(sides, plan());
+void show(const std::vector<Measured>& sides, std::size_t operations = 4000) {
+  const auto rows = compare(sides, plan(operations));
   REQUIRE_MESSAGE(rows.ok(), rows.error().message);
   REQUIRE(rows->size() == sides.size());
   for (const Summary& r : *rows) {
@@ -87,14 +87,16 @@ TEST_CASE("page reads with TLS: bare OpenSSL and a data stream") {
   show({*bare, *ours});
 }
 
-TEST_CASE("bare streams: plain, with crc, with TLS") {
+TEST_CASE("streams: bare and through a data stream, with crc and with TLS") {
+  for (const bool tls : {false, true}) {
+    auto bare = bare_stream({.tls = tls}), ours = data_stream_stream({.tls = tls});
+    REQUIRE(bare.ok());
+    REQUIRE(ours.ok());
+    show({*bare, *ours}, 300);
+  }
   auto plain = bare_stream({.block_bytes = 256u << 10, .crc_both_sides = false});
-  auto crc = bare_stream({.block_bytes = 256u << 10});
-  auto tls = bare_stream({.block_bytes = 256u << 10, .tls = true});
   REQUIRE(plain.ok());
-  REQUIRE(crc.ok());
-  REQUIRE(tls.ok());
-  show({*plain, *crc, *tls});
+  show({*plain}, 1000);
   auto best = best_bare_stream({}, 8u << 20);
   REQUIRE(best.ok());
   CHECK(best->run(3).ok());

@@ -211,6 +211,48 @@ TEST_CASE("an expected answer takes one read; a wrong guess is repaired") {
   }
 }
 
+TEST_CASE("whatever the pieces in which bytes come, and whatever was guessed, messages are the same") {
+  std::uint64_t x = 88172645463325252ull;
+  const auto below = [&](std::uint64_t n) {
+    x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+    return x % n;
+  };
+  for (int round = 0; round < 40; ++round) {
+    RawPeer p;
+    std::vector<std::byte> stream;
+    std::vector<std::vector<std::byte>> bodies;
+    for (std::uint64_t i = 0; i < 60; ++i) {
+      const std::size_t sizes[] = {0, 0, 1, 4000, kPageBytes, 2 * kPageBytes, below(5 * kPageBytes)};
+      bodies.push_back(pattern(sizes[below(7)], i));
+      const auto one = packed(
+          data_header(i, bodies.back().size()),
+          pattern(below(2) ? wire::crc_table_bytes(static_cast<std::uint32_t>(bodies.back().size())) : below(200), i),
+          bodies.back());
+      stream.insert(stream.end(), one.begin(), one.end());
+    }
+    std::vector<std::byte> rooms(60 * 5 * kPageBytes);
+    const auto room = [&](std::uint64_t i, std::size_t n) { return std::span(rooms).subspan(i * 5 * kPageBytes, n); };
+    p.log.place = [&](DataStream&, const wire::DataHeader& h) {
+      return below(10) == 0 ? std::span<std::byte>{} : room(h.request.value, h.length);
+    };
+    for (std::size_t at = 0; at < stream.size();) {
+      const std::uint64_t next = p.log.messages.size(), guess = std::min<std::uint64_t>(59, next + below(3));
+      if (below(2) && !bodies[guess].empty()) p.stream->expect(RequestNo{guess}, room(guess, bodies[guess].size()));
+      const std::size_t most[] = {5, 200, 20000, 100000};
+      const std::size_t n = std::min<std::size_t>(stream.size() - at, 1 + below(most[below(4)]));
+      p.push(std::span(stream).subspan(at, n));
+      at += n;
+      while (p.stream->on_readable() == DataStream::Progress::more) {
+      }
+    }
+    REQUIRE(p.log.messages.size() == 60);
+    for (std::size_t i = 0; i < 60; ++i) {
+      CHECK(p.log.messages[i].header.request == RequestNo{i});
+      if (!p.log.messages[i].discarded) CHECK(p.log.messages[i].body == bodies[i]);
+    }
+  }
+}
+
 TEST_CASE("after divert not one more byte reaches the landing") {
   RawPeer p;
   std::vector<std::byte> landing(kPageBytes);
