@@ -107,7 +107,10 @@ Result<double> bare_stream(std::uint64_t bytes) {
   const std::int64_t begun = platform::monotonic_ns();
   volatile std::uint32_t sink = 0;
   std::uint64_t done = 0;
-  while (done < bytes && receive_all(pair.asker.get(), chunk)) done += chunk.size(), sink = page_crcs(chunk);
+  while (done < bytes && receive_all(pair.asker.get(), chunk)) {
+    done += chunk.size();
+    sink = page_crcs(chunk);
+  }
   static_cast<void>(sink);
   const double seconds = static_cast<double>(platform::monotonic_ns() - begun) * 1e-9;
   sender.join();

@@ -73,8 +73,8 @@ Result<std::string> node_where(const Invocation& in, bool self) {
   for (const json::value& n : list_of(doc, "nodes")) {
     if (truth_of(n, "self") == self && text_of(n, "state") == "alive") return text_of(n, "name");
   }
-  return error(VP_NOT_FOUND, self ? "this node is in no pool: vrampool init makes one"
-                                  : "no other node is alive: this measures reading from another one");
+  if (self) return error(VP_NOT_FOUND, "this node is in no pool: vrampool init makes one");
+  return error(VP_NOT_FOUND, "no other node is alive: this measures reading from another one");
 }
 
 }  // namespace
