@@ -122,6 +122,8 @@ void EventLoop::run() {
       wake_at(tick_(now));
     }
     const std::size_t n = poller_.wait(events, patience(now, active));
+    // A client may use what a command grants as soon as control has posted it: the command comes before the request.
+    run_commands();
     for (std::size_t i = 0; i < n; ++i) deliver(events[i]);
     again_now_.swap(again_);
     for (const Token t : again_now_) deliver({.token = t, .readable = true});
