@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t kDirectCall = 2;  // below Control's numbers
 constexpr const char* kNoDaemon = "no daemon came back in time: missing pages read as 0xFF; map again once it runs";
 
-bool means_removed(vp_status s) { return s == VP_STALE || s == VP_NOT_FOUND; }
+bool means_removed(vp_status s) { return s == VP_STALE || s == VP_NOT_FOUND || s == VP_DENIED; }
 
 }  // namespace
 
@@ -68,7 +68,7 @@ void Session::try_reconnect() {
   auto answer = attach(*link, options_.program, true, secret_, kAttachDeadline);
   if (!answer) return;
   auto attached = expect<wire::AttachedT>(std::move(answer->body));
-  if (!attached) return;
+  if (!attached || attached->pool.empty()) return;
   secret_ = attached->session_secret;
   if (!reattach(*link, *attached)) return;
   control_.connected(std::move(link), std::move(*attached));
@@ -89,7 +89,8 @@ Status Session::reattach_segments(Link& link) {
     request.id = segment->id();
     VP_TRY(answer, ask_directly(link, body_of(std::move(request))));
     const Status opened = status_of(answer.body);
-    if (!opened && means_removed(opened.error().code)) segment->set_gone();
+    if (!opened && !means_removed(opened.error().code)) return opened;  // not ready yet
+    if (!opened) segment->set_gone();
     for (const PinnedRange& pin : segment->pins()) {
       wire::PinRangeT again;
       again.id = segment->id();
@@ -123,7 +124,9 @@ void Session::reattach_view(Link& link, const std::shared_ptr<View>& view, Statu
       return;
     }
     const Status taken = status_of(answer->body);
-    if (!taken && !descriptors.empty()) give_up_view(view, taken.error());
+    if (taken || descriptors.empty()) continue;  // nobody waits in memory that is all here
+    if (means_removed(taken.error().code)) give_up_view(view, taken.error());
+    else broken = taken;  // not ready yet
   }
 }
 

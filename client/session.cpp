@@ -31,6 +31,9 @@ Status Session::first_attach() {
   auto link = std::make_unique<Link>(std::move(fd));
   VP_TRY(answer, attach(*link, options_.program, false, 0, options_.call_deadline));
   VP_TRY(attached, expect<wire::AttachedT>(std::move(answer.body)));
+  if (attached.pool.empty()) {
+    return error(VP_NOT_FOUND, "this machine is in no pool: run `vrampool init` or `vrampool join` first");
+  }
   if (attached.has_fault_device && !answer.descriptors.empty()) fault_device_ = std::move(answer.descriptors.back());
   secret_ = attached.session_secret;
   VP_CHECK(reopen_channels(attached, true));

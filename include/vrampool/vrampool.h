@@ -84,7 +84,8 @@ typedef struct vp_connect_options {
 
 /* Connects to this machine's daemon. `options` may be NULL.
  * Errors: VP_UNREACHABLE (no daemon: the text says where it was looked for and how to start one), VP_DENIED,
- * VP_UNSUPPORTED (the daemon speaks no common version), VP_NO_SPACE (64 sessions are open). */
+ * VP_NOT_FOUND (this machine is in no pool), VP_UNSUPPORTED (the daemon speaks no common version), VP_NO_SPACE (64
+ * sessions are open). */
 VP_API vp_status vp_connect(const vp_connect_options* options, vp_session* session);
 /* Unmaps every view, fails operations in flight with VP_CANCELLED, drops segments being created, closes all handles.
  * Errors: VP_BUSY from one of the session's own callbacks. */
