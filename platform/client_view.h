@@ -35,6 +35,8 @@ class ClientView {
   // Reserves the range: aligned to 16 KiB, to 2 MiB when that long. VP_UNSUPPORTED (userfaultfd): use posix instead.
   // A posix view needs one service thread in the process, which is started with the first and ends with the last.
   static Result<std::unique_ptr<ClientView>> create(const ClientViewOptions& options);
+  // For parts that are all present: map_direct alone, no fault source, no signal handler, no descriptor kept.
+  static Result<std::unique_ptr<ClientView>> create_direct(std::uint64_t bytes);
   virtual ~ClientView() = default;
 
   std::byte* base() const { return base_; }
