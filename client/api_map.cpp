@@ -77,8 +77,9 @@ vp_status vp_map(vp_segment segment, const vp_map_options* options, vp_view* vie
       unmap_view(mapped);
       return id.take_error();
     }
+    mapped->set_handle({*id});
+    VP_CHECK(s->session().usable());  // a disconnect meanwhile has unmapped it
     view->id = *id;
-    mapped->set_handle(*view);
     std::copy(found.begin(), found.end(), ranges);
     return {};
   });

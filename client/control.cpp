@@ -1,5 +1,7 @@
 #include "client/control.h"
 
+#include <chrono>
+
 #include "platform/clock.h"
 
 namespace vrampool::client {

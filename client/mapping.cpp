@@ -42,13 +42,10 @@ bool has_cache(const wire::MappedT& mapped) {
                      [](const auto& p) { return p->kind == wire::PartKind::cache; });
 }
 
-Result<std::unique_ptr<platform::ClientView>> stitch(Session& session, const MappedAnswer& a, std::uint64_t bytes,
-                                                     platform::FaultSourceKind kind) {
-  platform::ClientViewOptions options;
-  options.kind = kind;
-  options.bytes = bytes;
-  options.device_fd = session.fault_device();
-  VP_TRY(view, platform::ClientView::create(options));
+using ViewPtr = std::unique_ptr<platform::ClientView>;
+
+Result<ViewPtr> stitch(Result<ViewPtr> made, const MappedAnswer& a) {
+  VP_TRY(view, std::move(made));
   for (std::size_t i = 0; i < a.mapped.parts.size(); ++i) {
     const wire::ViewPartT& p = *a.mapped.parts[i];
     const int fd = a.descriptors[i].get();
@@ -58,14 +55,24 @@ Result<std::unique_ptr<platform::ClientView>> stitch(Session& session, const Map
   return std::move(view);
 }
 
-// userfaultfd, or the POSIX source where this process may not have it.
-Result<std::unique_ptr<platform::ClientView>> stitch_somehow(Session& session, const MappedAnswer& a,
-                                                             std::uint64_t bytes) {
+Result<ViewPtr> stitch_with(const Session& session, const MappedAnswer& a, std::uint64_t bytes,
+                            platform::FaultSourceKind kind) {
+  platform::ClientViewOptions options;
+  options.kind = kind;
+  options.bytes = bytes;
+  options.device_fd = session.fault_device();
+  return stitch(platform::ClientView::create(options), a);
+}
+
+// No fault source where nothing can be missing; else userfaultfd, or the POSIX source where this process may not have
+// it.
+Result<ViewPtr> stitch_somehow(const Session& session, const MappedAnswer& a, std::uint64_t bytes) {
   using platform::FaultSourceKind;
-  if (wants_posix(session)) return stitch(session, a, bytes, FaultSourceKind::posix);
-  auto view = stitch(session, a, bytes, FaultSourceKind::userfaultfd);
+  if (!has_cache(a.mapped)) return stitch(platform::ClientView::create_direct(bytes), a);
+  if (wants_posix(session)) return stitch_with(session, a, bytes, FaultSourceKind::posix);
+  auto view = stitch_with(session, a, bytes, FaultSourceKind::userfaultfd);
   if (view || view.error().code != VP_UNSUPPORTED) return view;
-  return stitch(session, a, bytes, FaultSourceKind::posix);
+  return stitch_with(session, a, bytes, FaultSourceKind::posix);
 }
 
 Result<MappedAnswer> ask_map(Segment& segment, const Span& run, const MapWish& wish) {

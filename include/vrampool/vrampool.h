@@ -2,7 +2,7 @@
  *
  * Rules that hold for every function, unless its own text says otherwise
  *   Threads:   any thread, any number at once. Closing a handle that another thread uses is safe: that
- *              thread's call ends normally or with VP_STALE.
+ *              thread's call ends normally or with VP_CANCELLED.
  *   Errors:    returned as vp_status; vp_last_error() holds one line for a person about the calling thread's
  *              last failed call. Outputs are written only when VP_OK is returned. Nothing throws.
  *   Handles:   small integers, checked on each use. 0, a closed handle or one of another kind is VP_INVALID.
@@ -94,7 +94,8 @@ VP_API vp_status vp_disconnect(vp_session session);
  * Segments, views and tokens of the parent stay VP_STALE. In the parent: does nothing.
  * Threads: while no other thread of the child uses the session. */
 VP_API vp_status vp_after_fork(vp_session session);
-/* Called when mapped memory is lost or comes back; NULL ends it. One per session. */
+/* Called when mapped memory is lost or comes back; NULL ends it (a call under way may still end after this returns).
+ * One per session. */
 VP_API vp_status vp_set_error_callback(vp_session session, vp_error_callback callback, void* user);
 
 typedef struct vp_session_info {
