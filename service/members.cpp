@@ -9,6 +9,9 @@ namespace vrampool::service {
 using namespace membership;
 
 namespace {
+
+constexpr std::int64_t kRecoveringPauseMs = 100;
+
 template <class... F>
 struct Overload : F... { using F::operator()...; };
 template <class... F>
@@ -33,6 +36,16 @@ void Members::tick() {
 void Members::receive(wire::MembershipMessageT message) { give(PeerMessage{std::move(message)}); }
 
 Task<Result<CommandDone>> Members::run(What what) {
+  const Instant until = platform::now() + Duration::millis(kControlCallDeadlineMs);
+  while (true) {
+    What copy = what;
+    Result<CommandDone> done = co_await run_once(std::move(copy));
+    if (done || done.error().code != VP_RECOVERING || platform::now() > until) co_return done;
+    co_await loop_.sleep(Duration::millis(kRecoveringPauseMs));
+  }
+}
+
+Task<Result<CommandDone>> Members::run_once(What what) {
   const std::uint64_t no = next_command_++;
   auto reply = loop_.reply<Result<CommandDone>>();
   commands_.emplace(no, reply);

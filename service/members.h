@@ -35,13 +35,15 @@ class Members {
 
   void start_ticking();
   void receive(wire::MembershipMessageT message);
-  // Ends with the machine's CommandDone; an error carries its code and message.
+  // Ends with the machine's CommandDone; an error carries its code and message. While a coordinator takes over or this
+  // node catches up it is asked again, until kControlCallDeadlineMs.
   Task<Result<CommandDone>> run(What what);
   const membership::Machine& machine() const { return machine_; }
   membership::Machine& machine() { return machine_; }
   std::string name_of(MemberNo member) const;
 
  private:
+  Task<Result<CommandDone>> run_once(What what);
   void give(membership::Input input);
   void take(membership::Output& output);
   void tick();

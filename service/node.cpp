@@ -110,7 +110,7 @@ Task<Body> Node::answer(PeerFacts from, Body request) {
   if (from.sender != self_ && !machine().is_current(from.sender)) {
     wire::PieceReplyT no;
     no.status = VP_STALE;
-    no.message = fmt::format("member {} in life {} is not in this node's view", from.sender.member.value, from.sender.life.value);
+    no.message = fmt::format("member {} in life {} is not in this node's view {}", from.sender.member.value, from.sender.life.value, to_text(machine().epoch()));
     co_return body_of(std::move(no));
   }
   if (request.AsSpaceRequest()) co_return pieces_->space();

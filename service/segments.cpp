@@ -52,17 +52,20 @@ Task<Result<std::vector<allocator::Candidate>>> Segments::candidates() {
     asked.emplace_back(member, owner_.ask(member, body_of(wire::SpaceRequestT{})));
   }
   std::vector<allocator::Candidate> out;
+  std::string why;
   for (auto& [member, reply] : asked) {
     Result<Body> answer = co_await reply;
     const auto* space = answer ? answer->AsSpaceReply() : nullptr;
     if (!space) {
-      log::warn("{} does not say how much room it has: {}", members_.name_of(member), answer ? "unexpected answer" : answer.error().message);
+      const auto* refused = answer ? answer->AsPieceReply() : nullptr;
+      why = fmt::format("{}: {}", members_.name_of(member), refused ? refused->message : answer ? "unexpected answer" : answer.error().message);
+      log::warn("no room is known on {}", why);
       continue;
     }
     const std::uint64_t free = space->capacity - std::min(space->capacity, space->used);
     out.push_back({member, members_.name_of(member), space->capacity, free, member == members_.machine().self() ? 0u : 1u});
   }
-  if (out.empty()) co_return error(VP_NO_COORDINATOR, "no member can take data now: see `vrampool status`");
+  if (out.empty()) co_return error(VP_NO_COORDINATOR, "no member can take data now{}{}", why.empty() ? "" : ": ", why);
   co_return out;
 }
 

@@ -45,22 +45,22 @@ TEST_CASE("what was imported is exported byte for byte, in both layouts") {
   write_text(source, safetensors_of(7, 100'001, 3'000'017));
   for (const auto layout : {wire::LayoutMode::aligned, wire::LayoutMode::file}) {
     auto imported = client.run_job(import_of({source}, "m", layout));
-    REQUIRE(imported.ok());
+    REQUIRE_OK(imported);
     REQUIRE_MESSAGE(text_at(*imported, "state") == "done", text_at(*imported, "message"));
     auto verified = client.run_job(verify_of("m"));
-    REQUIRE(verified.ok());
+    REQUIRE_OK(verified);
     CHECK_MESSAGE(text_at(*verified, "state") == "done", text_at(*verified, "message"));
     auto exported = client.run_job(export_of("m", out, true));
-    REQUIRE(exported.ok());
+    REQUIRE_OK(exported);
     REQUIRE_MESSAGE(text_at(*exported, "state") == "done", text_at(*exported, "message"));
     CHECK(read_text(out + "/m.safetensors") == read_text(source));
   }
   auto refused = client.run_job(export_of("m", out));
-  REQUIRE(refused.ok());
+  REQUIRE_OK(refused);
   CHECK(text_at(*refused, "state") == "failed");
   CHECK(text_at(*refused, "message").find("exists already") != std::string::npos);
   auto shown = client.verb("inspect", {"m"});
-  REQUIRE(shown.ok());
+  REQUIRE_OK(shown);
   const auto& segment = shown->at("segment").as_object();
   CHECK(segment.at("tensors").as_array().size() == 2);
   CHECK(segment.at("files").as_array().at(0).at("sha256").as_string().size() == 64);
@@ -78,7 +78,7 @@ TEST_CASE("verify names the tensor whose bytes changed") {
     rig.medium.nodes.begin()->second.begin()->second.bytes.at(6 * kPageBytes) ^= std::byte{1};
   }
   auto verified = client.run_job(verify_of("m"));
-  REQUIRE(verified.ok());
+  REQUIRE_OK(verified);
   CHECK(text_at(*verified, "state") == "failed");
   CHECK(text_at(*verified, "message").find("b") != std::string::npos);
   CHECK(text_at(*verified, "message").find("hash") != std::string::npos);
@@ -92,7 +92,7 @@ TEST_CASE("a cancelled import leaves nothing behind") {
   write_text(source, safetensors_of(3, 50'000, 200'000));
   rig.medium.hold_writes = true;
   auto started = client.call(import_of({source}, "m"));
-  REQUIRE(started.ok());
+  REQUIRE_OK(started);
   const std::uint64_t job = started->AsJobStarted()->job;
   CHECK(eventually([&] {
     const std::lock_guard lock(rig.medium.mutex);
@@ -100,12 +100,12 @@ TEST_CASE("a cancelled import leaves nothing behind") {
   }));
   wire::JobCancelT cancel;
   cancel.job = job;
-  REQUIRE(client.ask(std::move(cancel)).ok());
+  REQUIRE_OK(client.ask(std::move(cancel)));
   wire::JobQueryT query;
   query.job = job;
   query.wait_ms = 20'000;
   auto ended = client.ask(std::move(query));
-  REQUIRE(ended.ok());
+  REQUIRE_OK(ended);
   CHECK(boost::json::parse(ended->AsJsonReply()->json).at("state").as_string() == "cancelled");
   CHECK(eventually([&] { return rig.medium.pieces() == 0; }));
 }
@@ -117,7 +117,7 @@ TEST_CASE("a daemon stops in bounded time while an import hangs") {
   const std::string source = rig.dir.path() + "/m.safetensors";
   write_text(source, safetensors_of(3, 50'000, 200'000));
   rig.medium.hold_writes = true;
-  REQUIRE(client.call(import_of({source}, "m")).ok());
+  REQUIRE_OK(client.call(import_of({source}, "m")));
   CHECK(eventually([&] {
     const std::lock_guard lock(rig.medium.mutex);
     return rig.medium.writes_held > 0;
@@ -137,7 +137,7 @@ TEST_CASE("files that are no model, missing or too large end in one line, and no
   std::filesystem::resize_file(large, 1ull << 30);
   for (const std::string& path : {bad, large, rig.dir.path() + "/missing", rig.dir.path()}) {
     auto failed = client.run_job(import_of({path}, "m"));
-    REQUIRE(failed.ok());
+    REQUIRE_OK(failed);
     CHECK(text_at(*failed, "state") == "failed");
     CHECK_FALSE(text_at(*failed, "message").empty());
     CHECK(text_at(*failed, "message").find('\n') == std::string::npos);

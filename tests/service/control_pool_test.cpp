@@ -41,13 +41,13 @@ TEST_CASE("a daemon without a pool serves status, init and join, and refuses the
   Rig rig(1);
   TestClient client = rig.client(0);
   auto status = client.verb("status");
-  REQUIRE(status.ok());
+  REQUIRE_OK(status);
   CHECK(text_at(status->at("pool").as_object(), "state") == "none");
   const auto created = client.create("x", 1);
   REQUIRE_FALSE(created.ok());
   CHECK(created.error().message.find("vrampool init") != std::string::npos);
   CHECK_FALSE(client.verb("invite").ok());
-  REQUIRE(client.verb("init").ok());
+  REQUIRE_OK(client.verb("init"));
   CHECK(client.verb("init").error().code == VP_EXISTS);
 }
 
@@ -55,19 +55,19 @@ TEST_CASE("what one member creates, every member knows by name") {
   Rig rig(3);
   rig.make_pool();
   const Status made = put(rig, 1, "llama/weights");
-  REQUIRE_MESSAGE(made.ok(), (made ? "" : made.error().message));
+  REQUIRE_OK(made);
   for (std::size_t i = 0; i < 3; ++i) CHECK(eventually([&] { return name_state(rig, i, "llama/weights") == "sealed"; }));
   TestClient reader = rig.client(2);
   wire::OpenSegmentT open;
   open.name = "llama/weights";
   auto opened = reader.ask(std::move(open));
-  REQUIRE(opened.ok());
+  REQUIRE_OK(opened);
   const wire::RecordT& record = *opened->AsOpened()->record;
   CHECK(record.bytes == 3 * kPageBytes);
   for (const auto& piece : record.pieces) CHECK(piece->sha256.size() == 32);
   wire::RemoveSegmentT remove;
   remove.name = "llama/weights";
-  REQUIRE(reader.ask(std::move(remove)).ok());
+  REQUIRE_OK(reader.ask(std::move(remove)));
   for (std::size_t i = 0; i < 3; ++i) CHECK(eventually([&] { return name_state(rig, i, "llama/weights") == "absent"; }));
   CHECK(eventually([&] { return rig.medium.pieces() == 0; }));
 }
@@ -75,18 +75,18 @@ TEST_CASE("what one member creates, every member knows by name") {
 TEST_CASE("a newer segment of the same name takes the name over at its seal") {
   Rig rig(2);
   rig.make_pool();
-  REQUIRE(put(rig, 0, "m").ok());
+  REQUIRE_OK(put(rig, 0, "m"));
   TestClient client = rig.client(1);
   const auto second = client.create("m", kPageBytes);
-  REQUIRE(second.ok());
+  REQUIRE_OK(second);
   CHECK(name_state(rig, 0, "m") != "absent");
-  REQUIRE(seal(client, *second).ok());
+  REQUIRE_OK(seal(client, *second));
   CHECK(eventually([&] { return rig.medium.pieces() == 1; }));   // the old one is gone everywhere
 }
 
 TEST_CASE("another key is refused with a line on both sides, and does not get in") {
   Rig rig(2);
-  REQUIRE(rig.client(0).verb("init").ok());
+  REQUIRE_OK(rig.client(0).verb("init"));
   Invitation real = *parse_token(rig.invite());
   real.key.bytes[0] ^= std::byte{1};
   const auto joined = rig.client(1).verb("join", {to_token(real)});
@@ -108,7 +108,7 @@ TEST_CASE("nobody there to join is told, not waited for") {
 TEST_CASE("the coordinator dies: names stay, changes stop, and a majority may promote another") {
   Rig rig(3);
   rig.make_pool();
-  REQUIRE(put(rig, 1, "kept").ok());
+  REQUIRE_OK(put(rig, 1, "kept"));
   CHECK(eventually([&] { return name_state(rig, 2, "kept") == "sealed"; }));
   rig.stop(0);
   CHECK(eventually([&] { return pool_of(rig, 1, "coordinator").empty(); }));
@@ -116,12 +116,12 @@ TEST_CASE("the coordinator dies: names stay, changes stop, and a majority may pr
   const auto refused = rig.client(1).create("new", kPageBytes, "local");
   REQUIRE_FALSE(refused.ok());
   const auto promoted = rig.client(1).verb("promote");
-  REQUIRE_MESSAGE(promoted.ok(), (promoted ? "" : promoted.error().message));
+  REQUIRE_OK(promoted);
   CHECK(eventually([&] { return pool_of(rig, 2, "coordinator") == "n1"; }));
   CHECK(eventually([&] { return put(rig, 2, "new").ok(); }));
   CHECK(eventually([&] { return name_state(rig, 1, "new") == "sealed"; }));
   // The old coordinator comes back as a member and learns what it missed.
-  REQUIRE(rig.start(0).ok());
+  REQUIRE_OK(rig.start(0));
   CHECK(eventually([&] { return name_state(rig, 0, "new") == "sealed"; }));
   CHECK(pool_of(rig, 0, "coordinator") == "n1");
 }
@@ -134,17 +134,17 @@ TEST_CASE("without a majority promote is refused; forced, it goes on alone") {
   TestClient client = rig.client(1);
   CHECK_FALSE(client.verb("promote").ok());
   const auto forced = client.verb("promote", {}, R"({"force":true})");
-  REQUIRE_MESSAGE(forced.ok(), (forced ? "" : forced.error().message));
+  REQUIRE_OK(forced);
   CHECK(eventually([&] { return put(rig, 1, "alone").ok(); }));
 }
 
 TEST_CASE("records and pieces outlive a restart of everybody") {
   Rig rig(2);
   rig.make_pool();
-  REQUIRE(put(rig, 0, "stays").ok());
+  REQUIRE_OK(put(rig, 0, "stays"));
   const std::size_t pieces = rig.medium.pieces();
   for (std::size_t i = 0; i < 2; ++i) rig.stop(i);
-  for (std::size_t i = 0; i < 2; ++i) REQUIRE(rig.start(i).ok());
+  for (std::size_t i = 0; i < 2; ++i) REQUIRE_OK(rig.start(i));
   for (std::size_t i = 0; i < 2; ++i) {
     CHECK(eventually([&] { return name_state(rig, i, "stays") == "sealed"; }));
     CHECK(eventually([&] { return rig.alive(i) == 2; }));
@@ -158,22 +158,22 @@ TEST_CASE("a program that dies between create and seal leaves nothing") {
   rig.make_pool();
   {
     TestClient client = rig.client(1);
-    REQUIRE(client.create("half", 2 * kPageBytes).ok());
+    REQUIRE_OK(client.create("half", 2 * kPageBytes));
     CHECK(rig.medium.pieces() > 0);
   }
   CHECK(eventually([&] { return rig.medium.pieces() == 0; }));
   CHECK(eventually([&] { return name_state(rig, 0, "half") == "absent"; }));
   CHECK(rig.medium.clients_gone > 0);
-  REQUIRE(put(rig, 0, "half").ok());   // the name is free again
+  REQUIRE_OK(put(rig, 0, "half"));   // the name is free again
 }
 
 TEST_CASE("a daemon that dies between create and seal leaves nothing either") {
   Rig rig(2);
   rig.make_pool();
   TestClient client = rig.client(1);
-  REQUIRE(client.create("half", 2 * kPageBytes).ok());
+  REQUIRE_OK(client.create("half", 2 * kPageBytes));
   rig.stop(1);
-  REQUIRE(rig.start(1).ok());
+  REQUIRE_OK(rig.start(1));
   CHECK(eventually([&] { return name_state(rig, 0, "half") == "absent" && rig.medium.pieces() == 0; }));
 }
 
@@ -192,7 +192,7 @@ TEST_CASE("only its creator's program may seal a segment, and bad names are refu
   rig.make_pool();
   TestClient one = rig.client(0), other = rig.client(0);
   const auto id = one.create("mine", kPageBytes);
-  REQUIRE(id.ok());
+  REQUIRE_OK(id);
   CHECK(seal(other, *id).error().code == VP_DENIED);
   CHECK(one.create("../etc", kPageBytes).error().code == VP_INVALID);
   CHECK(one.create("none", 0).error().code == VP_INVALID);
@@ -203,11 +203,11 @@ TEST_CASE("only its creator's program may seal a segment, and bad names are refu
 TEST_CASE("a node leaves the pool and comes back as a new one") {
   Rig rig(2);
   rig.make_pool();
-  REQUIRE(rig.client(1).verb("leave").ok());
+  REQUIRE_OK(rig.client(1).verb("leave"));
   CHECK(eventually([&] { return pool_of(rig, 1, "state") == "none"; }));
   CHECK(eventually([&] { return rig.alive(0) == 1; }));
   const auto again = rig.client(1).verb("join", {rig.invite()});
-  REQUIRE_MESSAGE(again.ok(), (again ? "" : again.error().message));
+  REQUIRE_OK(again);
   CHECK(again->at("member").to_number<int>() == 3);
 }
 

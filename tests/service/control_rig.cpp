@@ -31,13 +31,13 @@ TempDir::~TempDir() {
 
 TestClient::TestClient(const std::string& socket) {
   auto fd = platform::connect_unix(socket);
-  REQUIRE_MESSAGE(fd.ok(), (fd ? "" : fd.error().message));
+  REQUIRE_OK(fd);
   fd_ = std::move(*fd);
   wire::AttachT attach;
   attach.version_min = attach.version_max = 1;
   attach.program = "a test";
   auto answer = ask(std::move(attach));
-  REQUIRE_MESSAGE(answer.ok(), (answer ? "" : answer.error().message));
+  REQUIRE_OK(answer);
   REQUIRE(answer->AsAttached());
   attached_ = *answer->AsAttached();
 }
@@ -111,7 +111,7 @@ Rig::Rig(std::size_t daemons, std::int64_t detection_ms) {
     configs_.push_back(c);
     daemons_.emplace_back();
     const Status started = start(i);
-    REQUIRE_MESSAGE(started.ok(), (started ? "" : started.error().message));
+    REQUIRE_OK(started);
   }
 }
 
@@ -128,7 +128,7 @@ Status Rig::start(std::size_t i) {
 
 std::string Rig::invite(std::size_t i) {
   auto doc = client(i).verb("invite");
-  REQUIRE(doc.ok());
+  REQUIRE_OK(doc);
   return text_at(*doc, "token");
 }
 
@@ -142,11 +142,11 @@ std::size_t Rig::alive(std::size_t i) {
 
 void Rig::make_pool() {
   auto made = client(0).verb("init");
-  REQUIRE_MESSAGE(made.ok(), (made ? "" : made.error().message));
+  REQUIRE_OK(made);
   const std::string token = invite();
   for (std::size_t i = 1; i < daemons_.size(); ++i) {
     auto joined = client(i).verb("join", {token});
-    REQUIRE_MESSAGE(joined.ok(), (joined ? "" : joined.error().message));
+    REQUIRE_OK(joined);
   }
   for (std::size_t i = 0; i < daemons_.size(); ++i) REQUIRE(eventually([&] { return alive(i) == daemons_.size(); }));
 }

@@ -12,6 +12,13 @@
 #include "control_fake_plane.h"
 #include "service/daemon.h"
 
+// Says why a Result is none.
+#define REQUIRE_OK(expression)                                                       \
+  do {                                                                               \
+    const auto& required_ = (expression);                                            \
+    REQUIRE_MESSAGE(required_.ok(), (required_ ? "" : required_.error().message));   \
+  } while (false)
+
 namespace vrampool::service {
 
 // A directory below the system's temporary one; gone with its contents at the end.
