@@ -1,4 +1,4 @@
-#include "alloc_bench.h"
+#include "bench/alloc_bench.h"
 
 #include <algorithm>
 #include <array>

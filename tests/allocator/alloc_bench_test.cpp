@@ -1,5 +1,5 @@
 // The benchmark runs with tiny sizes; only what does not depend on the machine is checked.
-#include "alloc_bench.h"
+#include "bench/alloc_bench.h"
 
 #include <doctest/doctest.h>
 
