@@ -5,45 +5,33 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "base/limits.h"
-#include "base/text.h"
 #include "cli/daemon.h"
+#include "platform/clock.h"
 
 namespace vrampool::cli {
 namespace {
 
-std::string latency_text(std::int64_t ns) { return ns == 0 ? "" : format_duration_ns(ns); }
+constexpr std::size_t kBlockBytes = 1 << 20;
+constexpr std::size_t kInFlight = 8;
+constexpr std::size_t kPagesBetweenTouches = 16;  // no read-ahead reaches the next one
 
-json::object as_json(const Figure& f) {
-  json::object o{{"name", f.name}};
-  if (f.p50_ns > 0) o["p50_ns"] = f.p50_ns, o["p99_ns"] = f.p99_ns;
-  if (f.bytes_per_second > 0) o["bytes_per_second"] = f.bytes_per_second;
-  if (f.cpu_ns_per_operation > 0) o["cpu_ns_per_operation"] = f.cpu_ns_per_operation;
-  return o;
+json::object as_json(const bench::Summary& s) {
+  return {{"name", s.name},
+          {"operations", s.operations},
+          {"p50_ns", s.p50_ns},
+          {"p90_ns", s.p90_ns},
+          {"p99_ns", s.p99_ns},
+          {"cpu_ns_per_operation", s.cpu_ns_per_op},
+          {"bytes_per_second", s.bytes_per_second},
+          {"p50_ratio", s.p50_ratio},
+          {"rate_ratio", s.rate_ratio},
+          {"cpu_ratio", s.cpu_ratio}};
 }
 
-// First against second: how many times as long, or what share of the rate.
-double ratio(const std::vector<Figure>& f) {
-  if (f.size() < 2) return 0;
-  if (f[0].p50_ns > 0 && f[1].p50_ns > 0) return static_cast<double>(f[0].p50_ns) / static_cast<double>(f[1].p50_ns);
-  if (f[0].bytes_per_second > 0 && f[1].bytes_per_second > 0) return f[0].bytes_per_second / f[1].bytes_per_second;
-  return 0;
-}
-
-void print_table(const Invocation& in, const std::vector<Figure>& figures) {
-  Table table({"WHAT", ">P50", ">P99", ">RATE", ">CPU/OP"});
-  for (const Figure& f : figures) {
-    table.row(
-        {f.name, latency_text(f.p50_ns), latency_text(f.p99_ns),
-         f.bytes_per_second > 0 ? format_rate(f.bytes_per_second) : "",
-         f.cpu_ns_per_operation > 0 ? format_duration_ns(static_cast<std::int64_t>(f.cpu_ns_per_operation)) : ""});
-  }
-  table.print(in);
-  if (const double r = ratio(figures); r > 0) fmt::print("\n{:.2f} x the baseline of the same run\n", r);
-}
-
-void fill_page(std::vector<std::byte>& pages, std::uint64_t first) {
+void fill_pages(std::vector<std::byte>& pages, std::uint64_t first) {
   for (std::size_t at = 0; at < pages.size(); at += sizeof first) {
     const std::uint64_t word = (first + at) * 0x9e3779b97f4a7c15ull;
     std::memcpy(&pages[at], &word, sizeof word);
@@ -58,73 +46,99 @@ vp::Segment filled(vp::Session& session, const std::string& name, const std::str
   options.nodes = nodes;
   options.node_count = 1;
   vp::Segment segment = session.create(name, options);
-  std::vector<std::byte> pages(std::min<std::uint64_t>(bytes, 1 << 20));
+  std::vector<std::byte> pages(std::min<std::uint64_t>(bytes, kBlockBytes));
   for (std::uint64_t at = 0; at < bytes; at += pages.size()) {
-    fill_page(pages, at);
+    fill_pages(pages, at);
     segment.write(at, std::span(pages).first(std::min<std::uint64_t>(pages.size(), bytes - at)));
   }
   segment.seal();
-  // The creator's handle may know more than a reader's: measure as a reader.
   return session.open(name);
 }
 
-Result<std::string> node_where(const Invocation& in, bool self) {
-  VP_TRY(doc, ask(in, "nodes"));
-  for (const json::value& n : list_of(doc, "nodes")) {
-    if (truth_of(n, "self") == self && text_of(n, "state") == "alive") return text_of(n, "name");
+class TempSegment {
+ public:
+  TempSegment(vp::Session& session, const std::string& node, std::uint64_t bytes)
+      : session_(session), name_(fmt::format("bench-{}", ::getpid())), segment_(filled(session, name_, node, bytes)) {}
+  ~TempSegment() {
+    segment_ = vp::Segment();
+    static_cast<void>(vp_remove(session_.get(), name_.c_str(), 1));
   }
-  if (self) return error(VP_NOT_FOUND, "this node is in no pool: vrampool init makes one");
-  return error(VP_NOT_FOUND, "no other node is alive: this measures reading from another one");
+  TempSegment(const TempSegment&) = delete;
+  TempSegment& operator=(const TempSegment&) = delete;
+  const vp::Segment& segment() const { return segment_; }
+
+ private:
+  vp::Session& session_;
+  std::string name_;
+  vp::Segment segment_;
+};
+
+// Times `n` calls of `operation(i)`; a vp::Error becomes an Error.
+template <class Operation>
+Result<bench::Samples> timed(std::size_t n, std::uint64_t bytes_per_op, Operation operation) {
+  bench::Samples s;
+  s.bytes_per_op = bytes_per_op;
+  s.cpu_ns = -1;  // the daemons' share is not known here
+  s.ns.reserve(n);
+  try {
+    std::int64_t before = platform::monotonic_ns();
+    for (std::size_t i = 0; i < n; ++i) {
+      operation(i);
+      const std::int64_t after = platform::monotonic_ns();
+      s.ns.push_back(static_cast<std::uint64_t>(after - before));
+      before = after;
+    }
+  } catch (const vp::Error& failure) {
+    return Error{failure.code(), failure.what()};
+  }
+  return s;
 }
+
+void touch(const std::byte* page) { static_cast<void>(*const_cast<const volatile std::byte*>(page)); }
+
+std::shared_ptr<vp::View> lazy_view(const vp::Segment& segment) {
+  vp::MapOptions lazy;
+  lazy.lazy = true;
+  return std::make_shared<vp::View>(segment.map(lazy));
+}
+
+// A window of reads under way; the operation that reuses a slot waits for what was in it.
+struct Window {
+  std::vector<std::vector<std::byte>> buffers{kInFlight, std::vector<std::byte>(kBlockBytes)};
+  std::vector<vp::Token> tokens{kInFlight};
+};
 
 }  // namespace
 
-Figure latency_figure(std::string name, std::vector<std::int64_t>& ns, double cpu_ns_per_operation) {
-  std::sort(ns.begin(), ns.end());
-  Figure f{std::move(name)};
-  if (!ns.empty()) f.p50_ns = ns[ns.size() / 2], f.p99_ns = ns[ns.size() * 99 / 100];
-  f.cpu_ns_per_operation = cpu_ns_per_operation;
-  return f;
-}
-
-Figure rate_figure(std::string name, std::uint64_t bytes, double seconds) {
-  Figure f{std::move(name)};
-  f.bytes_per_second = static_cast<double>(bytes) / std::max(seconds, 1e-9);
-  return f;
-}
-
-int print_figures(const Invocation& in, const std::string& verb, const std::vector<Figure>& figures) {
+Result<int> compare_and_print(const Invocation& in, const std::string& verb, const std::vector<bench::Measured>& sides,
+                              const bench::Plan& plan) {
+  VP_TRY(rows, bench::compare(sides, plan));
   if (!in.json) {
-    print_table(in, figures);
+    fmt::print("{}", bench::table(rows));
     return kFine;
   }
   json::object doc = document(verb);
   json::array list;
-  for (const Figure& f : figures) list.push_back(as_json(f));
+  for (const bench::Summary& s : rows) list.push_back(as_json(s));
   doc["figures"] = std::move(list);
-  if (const double r = ratio(figures); r > 0) doc["ratio"] = r;
   print_json(doc);
   return kFine;
 }
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-Result<std::string> peer_of(const Invocation& in) {
-  return in.has("--node") ? Result<std::string>(in.text("--node")) : node_where(in, false);
-}
-
-Result<std::string> own_name(const Invocation& in) { return node_where(in, true); }
-
-TempSegment::TempSegment(vp::Session& session, const std::string& node, std::uint64_t bytes)
-    : session_(session), name_(fmt::format("bench-{}", ::getpid())), segment_(filled(session, name_, node, bytes)) {}
-
-TempSegment::~TempSegment() {
-  segment_ = vp::Segment();
-  static_cast<void>(vp_remove(session_.get(), name_.c_str(), 1));
+Result<Bench> bench_scene(const Invocation& in, bool alone) {
+  VP_TRY(doc, ask(in, "status"));
+  Bench scene;
+  scene.self = text_of(at(doc, "node"), "name");
+  scene.tls = truth_of(at(doc, "node"), "data_tls");
+  scene.peer = in.text("--node");
+  for (const json::value& n : list_of(doc, "nodes")) {
+    if (scene.peer.empty() && !truth_of(n, "self") && text_of(n, "state") == "alive") scene.peer = text_of(n, "name");
+  }
+  if (list_of(doc, "nodes").empty()) return error(VP_NOT_FOUND, "this node is in no pool: vrampool init makes one");
+  if (scene.peer.empty() && !alone) {
+    return error(VP_NOT_FOUND, "no other node is alive: this measures reading from another one");
+  }
+  return scene;
 }
 
 Result<int> with_segment(const Invocation& in, const std::string& node, std::uint64_t bytes,
@@ -134,6 +148,59 @@ Result<int> with_segment(const Invocation& in, const std::string& node, std::uin
     const TempSegment temporary(session, node, bytes);
     return body(temporary.segment());
   });
+}
+
+bench::Measured client_reads(const vp::Segment& segment) {
+  auto buffer = std::make_shared<std::vector<std::byte>>(kPageBytes);
+  auto place = std::make_shared<std::uint64_t>(1);
+  return {"16 KiB read by a program", [&segment, buffer, place](std::size_t n) {
+            const std::uint64_t pages = segment.info().bytes / kPageBytes;
+            return timed(n, kPageBytes, [&](std::size_t) {
+              *place = *place * 6364136223846793005ull + 1442695040888963407ull;
+              segment.read((*place >> 33) % pages * kPageBytes, *buffer);
+            });
+          }};
+}
+
+bench::Measured client_stream(const vp::Segment& segment) {
+  auto next = std::make_shared<std::size_t>(0);
+  return {"stream to a program", [&segment, next](std::size_t n) {
+            Window window;
+            const std::uint64_t blocks = segment.info().bytes / kBlockBytes;
+            return timed(n, kBlockBytes, [&](std::size_t i) {
+              const std::size_t slot = i % kInFlight;
+              window.tokens[slot] = vp::Token();
+              window.tokens[slot] = segment.read_async((*next)++ % blocks * kBlockBytes, window.buffers[slot]);
+              if (i + 1 == n) window.tokens.clear();
+            });
+          }};
+}
+
+bench::Measured first_touches(const vp::Segment& segment) {
+  auto view = lazy_view(segment);
+  auto next = std::make_shared<std::size_t>(0);
+  return {"first touch of a remote page", [view, next](std::size_t n) -> Result<bench::Samples> {
+            const auto bytes = view->as();
+            if ((*next + n) * kPagesBetweenTouches * kPageBytes > bytes.size()) {
+              return error(VP_INVALID, "the segment has too few pages for so many first touches");
+            }
+            return timed(n, 0, [&](std::size_t) { touch(&bytes[(*next)++ * kPagesBetweenTouches * kPageBytes]); });
+          }};
+}
+
+bench::Measured lazy_scan(const vp::Segment& segment) {
+  auto view = lazy_view(segment);
+  auto next = std::make_shared<std::size_t>(0);
+  return {"lazy view front to back", [view, next](std::size_t n) -> Result<bench::Samples> {
+            const auto bytes = view->as();
+            if ((*next + n) * kBlockBytes > bytes.size()) {
+              return error(VP_INVALID, "the segment is too small for so long a scan");
+            }
+            return timed(n, kBlockBytes, [&](std::size_t) {
+              const auto block = bytes.subspan((*next)++ * kBlockBytes, kBlockBytes);
+              for (std::size_t at = 0; at < block.size(); at += kPageBytes) touch(&block[at]);
+            });
+          }};
 }
 
 }  // namespace vrampool::cli

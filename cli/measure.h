@@ -1,4 +1,4 @@
-// What the bench verbs share: figures with medians and CPU time, a temporary segment on a chosen node.
+// What the bench verbs share: our sides of a comparison, a temporary segment on a chosen node, the printing.
 #pragma once
 
 #include <cstdint>
@@ -6,49 +6,40 @@
 #include <string>
 #include <vector>
 
+#include "bench/baselines.h"
+#include "bench/measure.h"
 #include "cli/print.h"
 #include "cli/sdk.h"
 
 namespace vrampool::cli {
 
-// One measured thing. Latencies in nanoseconds, rates in bytes per second; 0: not measured.
-struct Figure {
-  std::string name;
-  std::int64_t p50_ns = 0, p99_ns = 0;
-  double bytes_per_second = 0;
-  double cpu_ns_per_operation = 0;
+// Runs the comparison and prints it: a table, or with --json a document of `verb` with the list "figures". The first
+// side is the baseline that ratios refer to.
+Result<int> compare_and_print(const Invocation&, const std::string& verb, const std::vector<bench::Measured>& sides,
+                              const bench::Plan& plan);
+
+// The nodes as this daemon sees them, and whether data between nodes is encrypted.
+struct Bench {
+  std::string self, peer;  // --node, or the first other node that is alive
+  bool tls = false;
 };
+// Errors: no pool; no other node (unless `alone`).
+Result<Bench> bench_scene(const Invocation&, bool alone = false);
 
-// Sorts `ns`.
-Figure latency_figure(std::string name, std::vector<std::int64_t>& ns, double cpu_ns_per_operation);
-Figure rate_figure(std::string name, std::uint64_t bytes, double seconds);
-// A table, or with --json a document of `verb` with the list "figures"; then one line that compares the first figure
-// with the second ("ratio") when both are there.
-int print_figures(const Invocation&, const std::string& verb, const std::vector<Figure>& figures);
-
-double median(std::vector<double> values);
-
-// A node to read from: --node, or the first alive one that is not this. Errors: there is no other.
-Result<std::string> peer_of(const Invocation&);
-Result<std::string> own_name(const Invocation&);
-
-// A sealed segment of pages that differ, on one node; removed at the end.
-class TempSegment {
- public:
-  TempSegment(vp::Session& session, const std::string& node, std::uint64_t bytes);
-  ~TempSegment();
-  TempSegment(const TempSegment&) = delete;
-  TempSegment& operator=(const TempSegment&) = delete;
-  const vp::Segment& segment() const { return segment_; }
-
- private:
-  vp::Session& session_;
-  std::string name_;
-  vp::Segment segment_;
-};
-
-// Runs `body(segment)` on --segment, or on a temporary one of `bytes` on `node`.
+// Runs `body(segment)` on --segment, or on a temporary one of `bytes` on `node`, gone afterwards.
 Result<int> with_segment(const Invocation&, const std::string& node, std::uint64_t bytes,
                          const std::function<Result<int>(const vp::Segment&)>& body);
+
+// ---- our sides; the segment must outlive them ----
+
+// Pages read by this program through its daemon, at random places.
+bench::Measured client_reads(const vp::Segment& segment);
+// Reads of 1 MiB, several under way; an operation is one of them.
+bench::Measured client_stream(const vp::Segment& segment);
+// First touches of pages of lazy views, far from each other: a page is touched once, so operations are bounded by its
+// size.
+bench::Measured first_touches(const vp::Segment& segment);
+// A lazy view front to back; an operation is 1 MiB of it, touched once.
+bench::Measured lazy_scan(const vp::Segment& segment);
 
 }  // namespace vrampool::cli

@@ -45,7 +45,7 @@ json::object parse_status(const std::string& text) {
 
 json::object node_report(const Scene& s) {
   json::object o{{"name", s.config.node_name}, {"member", s.node ? s.node->self().member.value : 0}, {"life", s.birth.life.value},
-                 {"version", VP_VERSION}, {"pid", ::getpid()}, {"uptime_ms", platform::unix_ms() - s.started_unix_ms}, {"memory_dir", s.config.memory_dir},
+                 {"version", VP_VERSION}, {"pid", ::getpid()}, {"uptime_ms", platform::unix_ms() - s.started_unix_ms}, {"memory_dir", s.config.memory_dir}, {"data_tls", s.config.data_tls},
                  {"capacity_bytes", s.config.capacity_bytes}, {"clients", s.sessions.all().size()},
                  {"control_port", s.node ? s.node->peers().port() : 0}};
   if (!s.node) return o;

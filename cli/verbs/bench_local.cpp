@@ -1,8 +1,8 @@
 // vrampool bench local, alloc, idle: what crosses no network.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <thread>
 
 #include "base/limits.h"
@@ -11,39 +11,10 @@
 #include "cli/measure.h"
 #include "cli/verbs/verbs.h"
 #include "platform/clock.h"
-#include "platform/shared_object.h"
-#include "wire/status_board.h"
 
 namespace vrampool::cli {
 namespace {
 
-constexpr int kRounds = 7;
-
-// Sums words; the compiler may not drop it.
-double read_once(std::span<const std::byte> bytes) {
-  const std::int64_t begun = platform::monotonic_ns();
-  const auto* words = reinterpret_cast<const std::uint64_t*>(bytes.data());
-  std::uint64_t sum = 0;
-  for (std::size_t i = 0; i < bytes.size() / 8; ++i) sum += words[i];
-  asm volatile("" : : "r"(sum) : "memory");
-  return static_cast<double>(bytes.size()) / (static_cast<double>(platform::monotonic_ns() - begun) * 1e-9);
-}
-
-Figure rate(std::string name, double bytes_per_second) {
-  Figure f{std::move(name)};
-  f.bytes_per_second = bytes_per_second;
-  return f;
-}
-
-Result<platform::SharedObject> plain_memory(std::uint64_t bytes) {
-  VP_TRY(object, platform::create_unnamed_object("bench", bytes));
-  VP_CHECK(object.map(platform::MapUse::sealed));
-  VP_CHECK(object.reserve(0, bytes));
-  std::memset(object.memory().data(), 7, object.memory().size());
-  return std::move(object);
-}
-
-// The daemon's process, from the credentials that its board carries.
 Result<int> daemon_pid(const Invocation& in) {
   VP_TRY(doc, ask(in, "status"));
   const auto pid = static_cast<int>(number_of(at(doc, "node"), "pid"));
@@ -53,19 +24,16 @@ Result<int> daemon_pid(const Invocation& in) {
 }  // namespace
 
 Result<int> run_bench_local(const Invocation& in) {
-  VP_TRY(self, own_name(in));
+  VP_TRY(scene, bench_scene(in, true));
   const std::uint64_t bytes = in.bytes("--bytes", 256 << 20) / kPageBytes * kPageBytes;
-  return with_segment(in, self, bytes, [&](const vp::Segment& segment) -> Result<int> {
+  VP_TRY(plain, bench::own_object_scan(bytes, bench::ScanOrder::sequential));
+  return with_segment(in, scene.self, bytes, [&](const vp::Segment& segment) {
     const vp::View view = segment.map_range(0, bytes);
-    VP_TRY(plain, plain_memory(bytes));
-    std::vector<double> ours, theirs;
-    read_once(view.as());
-    for (int round = 0; round < kRounds; ++round) {
-      ours.push_back(read_once(view.as()));
-      theirs.push_back(read_once(plain.memory()));
-    }
-    return print_figures(in, "bench.local",
-                         {rate("mapped local segment", median(ours)), rate("plain shared memory", median(theirs))});
+    bench::Plan plan;
+    plan.operations = bytes >> 20;
+    return compare_and_print(in, "bench.local",
+                             {plain, bench::scan_memory("local sealed map", view.as(), bench::ScanOrder::sequential)},
+                             plan);
   });
 }
 

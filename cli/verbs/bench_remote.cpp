@@ -2,162 +2,106 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/limits.h"
-#include "cli/bare.h"
 #include "cli/daemon.h"
 #include "cli/measure.h"
 #include "cli/verbs/verbs.h"
-#include "platform/clock.h"
 
 namespace vrampool::cli {
 namespace {
 
-constexpr int kRounds = 5;  // of A B A B ...: the machine's mood changes between runs, less within one
-constexpr std::size_t kChunkBytes = 8 << 20;
-constexpr std::size_t kInFlight = 4;
+constexpr std::uint64_t kBlockBytes = 1 << 20;
+constexpr std::size_t kScanRounds = 3;
+constexpr std::uint64_t kBytesPerTouch = 16 * kPageBytes;
 
-double seconds_since(std::int64_t begun_ns) { return static_cast<double>(platform::monotonic_ns() - begun_ns) * 1e-9; }
-
-struct Samples {
-  std::vector<std::int64_t> ns;
-  double cpu_ns = 0;
-  void add(const std::vector<std::int64_t>& more, double cpu) {
-    ns.insert(ns.end(), more.begin(), more.end());
-    cpu_ns += cpu;
-  }
-  Figure figure(std::string name) {
-    const double per_operation = ns.empty() ? 0 : cpu_ns / static_cast<double>(ns.size());
-    return latency_figure(std::move(name), ns, per_operation);
-  }
-};
-
-// ---- page-read: engine to engine ----
-
-Status read_pages(const Invocation& in, const std::string& peer, std::uint64_t count, Samples& to) {
-  VP_TRY(doc, ask(in, "bench", {"page-read", peer}, {{"count", count}, {"bytes", kPageBytes}, {"echo", true}}));
-  std::vector<std::int64_t> ns;
-  for (const json::value& v : list_of(doc, "ns")) ns.push_back(v.to_number<std::int64_t>());
-  to.add(ns, static_cast<double>(number_of(doc, "cpu_ns")));
-  return {};
+// Rounds and operations such that all rounds together make about `count` operations.
+bench::Plan plan_for(std::uint64_t count, std::size_t rounds = 5) {
+  bench::Plan plan;
+  plan.rounds = rounds;
+  plan.operations = std::max<std::uint64_t>(count / rounds, 1);
+  plan.warm_up = std::min<std::size_t>(plan.operations, 100);
+  return plan;
 }
 
-// ---- lazy views ----
-
-void touch(const std::byte* page) { static_cast<void>(*const_cast<const volatile std::byte*>(page)); }
-
-// A few pages far from each other, so that no read-ahead helps.
-std::vector<std::size_t> scattered(std::size_t pages, std::size_t count) {
-  std::vector<std::size_t> out;
-  for (std::size_t i = 0, at = 0; i < std::min(count, pages); ++i, at = (at + pages * 5 / 8 + 1) % pages)
-    out.push_back(at);
-  std::sort(out.begin(), out.end());
-  out.erase(std::unique(out.begin(), out.end()), out.end());
-  for (std::size_t i = 1; i < out.size(); ++i) std::swap(out[i], out[(i * 7919) % (i + 1)]);
-  return out;
+// Engine to engine: the daemon reads pages of another daemon and says how long each took.
+bench::Measured engine_reads(const Invocation& in, const std::string& peer) {
+  return {"16 KiB page, engine to engine", [in, peer](std::size_t n) -> Result<bench::Samples> {
+            VP_TRY(doc, ask(in, "bench", {"page-read", peer}, {{"count", n}, {"bytes", kPageBytes}, {"echo", true}}));
+            bench::Samples s;
+            for (const json::value& v : list_of(doc, "ns")) s.ns.push_back(v.to_number<std::uint64_t>());
+            s.cpu_ns = static_cast<std::int64_t>(number_of(doc, "cpu_ns"));
+            s.bytes_per_op = kPageBytes;
+            return s;
+          }};
 }
 
-double stream_once(const vp::Segment& segment, std::uint64_t bytes) {
-  std::vector<std::vector<std::byte>> buffers(kInFlight, std::vector<std::byte>(kChunkBytes));
-  std::vector<vp::Token> tokens(kInFlight);
-  const std::int64_t begun = platform::monotonic_ns();
-  std::size_t slot = 0;
-  for (std::uint64_t at = 0; at < bytes; at += kChunkBytes, slot = (slot + 1) % kInFlight) {
-    tokens[slot] = vp::Token();
-    const std::size_t n = std::min<std::uint64_t>(kChunkBytes, bytes - at);
-    tokens[slot] = segment.read_async(at, std::span(buffers[slot]).first(n));
-  }
-  for (vp::Token& t : tokens) t = vp::Token();
-  return static_cast<double>(bytes) / seconds_since(begun);
-}
-
-double scan_once(const vp::Segment& segment, std::uint64_t bytes) {
-  vp::MapOptions lazy;
-  lazy.lazy = true;
-  const vp::View view = segment.map_range(0, bytes, lazy);
-  const auto span = view.as();
-  const std::int64_t begun = platform::monotonic_ns();
-  for (std::size_t at = 0; at < span.size(); at += kPageBytes) touch(&span[at]);
-  const double rate = static_cast<double>(bytes) / seconds_since(begun);
-  view.check();
-  return rate;
-}
-
-Figure rate(std::string name, double bytes_per_second) {
-  Figure f{std::move(name)};
-  f.bytes_per_second = bytes_per_second;
-  return f;
+// A fault that another process resolves, then a round trip: what a lazy fault on a remote page consists of.
+Result<bench::Measured> fault_and_trip(bool tls) {
+  VP_TRY(fault, bench::bare_fault());
+  bench::EchoOptions o;
+  o.tls = tls;
+  VP_TRY(trip, bench::bare_echo(o));
+  return bench::Measured{"bare fault + bare round trip", [fault, trip](std::size_t n) -> Result<bench::Samples> {
+                           VP_TRY(a, fault.run(n));
+                           VP_TRY(b, trip.run(n));
+                           for (std::size_t i = 0; i < std::min(a.ns.size(), b.ns.size()); ++i) a.ns[i] += b.ns[i];
+                           if (a.cpu_ns >= 0 && b.cpu_ns >= 0) a.cpu_ns += b.cpu_ns;
+                           a.bytes_per_op = 0;
+                           return std::move(a);
+                         }};
 }
 
 }  // namespace
 
+// The baselines come first everywhere: each forks a child, which must happen before the SDK starts threads.
+
 Result<int> run_bench_page_read(const Invocation& in) {
-  VP_TRY(peer, peer_of(in));
-  const std::uint64_t count = std::max<std::uint64_t>(in.count("--count", 10'000) / kRounds, 1);
-  Samples ours, bare;
-  for (int round = 0; round < kRounds; ++round) {
-    VP_CHECK(read_pages(in, peer, count, ours));
-    VP_TRY(echo, bare_echo(kPageBytes, count));
-    bare.add(echo.ns, echo.cpu_ns);
-  }
-  return print_figures(in, "bench.page-read",
-                       {ours.figure("16 KiB page from " + peer), bare.figure("bare blocking-socket echo")});
+  VP_TRY(scene, bench_scene(in));
+  bench::EchoOptions o;
+  o.tls = scene.tls;
+  VP_TRY(bare, bench::bare_echo(o));
+  o.relay = true;
+  VP_TRY(relayed, bench::bare_echo(o));
+  const bench::Plan plan = plan_for(in.count("--count", 10'000));
+  if (!in.json) fmt::print("reading from {}, {}\n", scene.peer, scene.tls ? "TLS" : "plain TCP");
+  VP_TRY(engine, compare_and_print(in, "bench.page-read", {bare, engine_reads(in, scene.peer)}, plan));
+  if (in.json) return engine;
+  return with_segment(in, scene.peer, 64 << 20, [&](const vp::Segment& segment) {
+    fmt::print("\n");
+    return compare_and_print(in, "bench.page-read", {relayed, client_reads(segment)}, plan);
+  });
 }
 
 Result<int> run_bench_stream(const Invocation& in) {
-  VP_TRY(peer, peer_of(in));
-  const std::uint64_t bytes = in.bytes("--bytes", 256 << 20) / kPageBytes * kPageBytes;
-  return with_segment(in, peer, bytes, [&](const vp::Segment& segment) -> Result<int> {
-    const std::uint64_t size = std::min(bytes, segment.info().bytes);
-    std::vector<double> ours, bare;
-    for (int round = 0; round < kRounds; ++round) {
-      ours.push_back(stream_once(segment, size));
-      VP_TRY(b, bare_stream(size));
-      bare.push_back(b);
-    }
-    return print_figures(
-        in, "bench.stream",
-        {rate("stream from " + peer, median(ours)), rate("bare socket stream, crc on both sides", median(bare))});
+  VP_TRY(scene, bench_scene(in));
+  const std::uint64_t bytes = std::max<std::uint64_t>(in.bytes("--bytes", 256 << 20) / kBlockBytes, 1) * kBlockBytes;
+  bench::StreamOptionsBare o;
+  o.tls = scene.tls;
+  VP_TRY(bare, bench::best_bare_stream(o));
+  return with_segment(in, scene.peer, bytes, [&](const vp::Segment& segment) {
+    return compare_and_print(in, "bench.stream", {bare, client_stream(segment)}, plan_for(5 * bytes / kBlockBytes));
   });
 }
 
 Result<int> run_bench_fault(const Invocation& in) {
-  VP_TRY(peer, peer_of(in));
-  const std::uint64_t count = in.count("--count", 2000);
-  // Twice as many pages as touches, so that they lie apart.
-  return with_segment(in, peer, count * 2 * kPageBytes, [&](const vp::Segment& segment) -> Result<int> {
-    vp::MapOptions lazy;
-    lazy.lazy = true;
-    const vp::View view = segment.map(lazy);
-    const auto span = view.as();
-    Samples ours;
-    for (const std::size_t page : scattered(span.size() / kPageBytes, count)) {
-      const std::int64_t before = platform::monotonic_ns();
-      touch(&span[page * kPageBytes]);
-      ours.ns.push_back(platform::monotonic_ns() - before);
-    }
-    view.check();
-    VP_TRY(bare, bare_echo(kPageBytes, count));
-    Samples base;
-    base.add(bare.ns, bare.cpu_ns);
-    return print_figures(in, "bench.fault",
-                         {ours.figure("first touch of a page of " + peer),
-                          base.figure("bare round trip of such a page (no fault in it)")});
+  VP_TRY(scene, bench_scene(in));
+  const bench::Plan plan = plan_for(in.count("--count", 2000));
+  VP_TRY(bare, fault_and_trip(scene.tls));
+  const std::uint64_t touches = plan.rounds * plan.operations + plan.warm_up;
+  return with_segment(in, scene.peer, touches * kBytesPerTouch, [&](const vp::Segment& segment) {
+    return compare_and_print(in, "bench.fault", {bare, first_touches(segment)}, plan);
   });
 }
 
 Result<int> run_bench_scan(const Invocation& in) {
-  VP_TRY(peer, peer_of(in));
-  const std::uint64_t bytes = in.bytes("--bytes", 256 << 20) / kPageBytes * kPageBytes;
-  return with_segment(in, peer, bytes, [&](const vp::Segment& segment) -> Result<int> {
-    const std::uint64_t size = std::min(bytes, segment.info().bytes);
-    // One scan only: afterwards the pages are here.
-    const double ours = scan_once(segment, size);
-    const double stream = stream_once(segment, size);
-    return print_figures(
-        in, "bench.scan",
-        {rate("lazy view of " + peer + ", front to back", ours), rate("stream of the same bytes", stream)});
+  VP_TRY(scene, bench_scene(in));
+  bench::Plan plan =
+      plan_for(std::max<std::uint64_t>(in.bytes("--bytes", 256 << 20) / kBlockBytes, kScanRounds), kScanRounds);
+  plan.warm_up = 0;  // a page is read for the first time once
+  const std::uint64_t bytes = plan.rounds * plan.operations * kBlockBytes;
+  return with_segment(in, scene.peer, bytes, [&](const vp::Segment& segment) {
+    return compare_and_print(in, "bench.scan", {client_stream(segment), lazy_scan(segment)}, plan);
   });
 }
 
