@@ -30,6 +30,10 @@ Result<Bench> bench_scene(const Invocation&, bool alone = false);
 Result<int> with_segment(const Invocation&, const std::string& node, std::uint64_t bytes,
                          const std::function<Result<int>(const vp::Segment&)>& body);
 
+// The baseline of a lazy fault: a fault that another process resolves, then a bare round trip. Make it before threads
+// start.
+Result<bench::Measured> fault_and_trip(bool tls);
+
 // ---- our sides; the segment must outlive them ----
 
 // Pages read by this program through its daemon, at random places.

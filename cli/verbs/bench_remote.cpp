@@ -36,22 +36,6 @@ bench::Measured engine_reads(const Invocation& in, const std::string& peer) {
           }};
 }
 
-// A fault that another process resolves, then a round trip: what a lazy fault on a remote page consists of.
-Result<bench::Measured> fault_and_trip(bool tls) {
-  VP_TRY(fault, bench::bare_fault());
-  bench::EchoOptions o;
-  o.tls = tls;
-  VP_TRY(trip, bench::bare_echo(o));
-  return bench::Measured{"bare fault + bare round trip", [fault, trip](std::size_t n) -> Result<bench::Samples> {
-                           VP_TRY(a, fault.run(n));
-                           VP_TRY(b, trip.run(n));
-                           for (std::size_t i = 0; i < std::min(a.ns.size(), b.ns.size()); ++i) a.ns[i] += b.ns[i];
-                           if (a.cpu_ns >= 0 && b.cpu_ns >= 0) a.cpu_ns += b.cpu_ns;
-                           a.bytes_per_op = 0;
-                           return std::move(a);
-                         }};
-}
-
 }  // namespace
 
 // The baselines come first everywhere: each forks a child, which must happen before the SDK starts threads.

@@ -12,6 +12,7 @@
 #include "cli/demo/model.h"
 #include "cli/demo/spawn.h"
 #include "cli/job.h"
+#include "cli/measure.h"
 #include "cli/verbs/verbs.h"
 #include "platform/machine.h"
 
@@ -69,8 +70,41 @@ Status print_faults(const Invocation& in, const ClusterNode& node) {
   return {};
 }
 
+// The same work done as barely as possible, in the same run: what the figures above are to be held against.
+struct Bare {
+  bench::Measured fault, stream;
+};
+
+Result<Bare> bare_sides(const Invocation& in, const ClusterNode& node) {
+  VP_TRY(scene, bench_scene(at_node(in, node), true));
+  bench::StreamOptionsBare o;
+  o.tls = scene.tls;
+  VP_TRY(stream, bench::bare_stream(o));
+  auto fault = fault_and_trip(scene.tls);
+  // Without userfaultfd there is nothing as bare; a round trip alone is the floor.
+  bench::EchoOptions echo;
+  echo.tls = scene.tls;
+  if (!fault) fault = bench::bare_echo(echo);
+  if (!fault) return fault.take_error();
+  return Bare{std::move(*fault), std::move(stream)};
+}
+
+Status add_bare_rows(const Bare& bare, Table& table) {
+  bench::Plan plan;
+  plan.rounds = 3;
+  plan.operations = 500;
+  VP_TRY(fault, bench::compare({bare.fault}, plan));
+  plan.operations = 256;
+  VP_TRY(stream, bench::compare({bare.stream}, plan));
+  table.row({fault.front().name + ", p50", format_duration_ns(static_cast<std::int64_t>(fault.front().p50_ns))});
+  table.row({stream.front().name, format_rate(stream.front().bytes_per_second)});
+  return {};
+}
+
 Status show_scan(const Invocation& in, const Cluster& cluster, const std::string& file) {
   const ClusterNode& last = cluster.nodes().back();
+  // Before the SDK starts threads: each baseline forks a child.
+  VP_TRY(bare, bare_sides(in, last));
   VP_TRY(f, scan_model(last.socket, kSegment, file));
   fmt::print("\na client of {} mapped {} and compared every byte with the file: all equal\n", last.name,
              plural(f.tensors, "tensor"));
@@ -81,6 +115,7 @@ Status show_scan(const Invocation& in, const Cluster& cluster, const std::string
   table.row({fmt::format("touches that had to wait, of {} pages", f.pages), std::to_string(f.waited)});
   table.row({"front to back through a lazy map", format_rate(f.lazy_bytes_per_second)});
   table.row({"resident map", format_rate(f.resident_bytes_per_second)});
+  VP_CHECK(add_bare_rows(bare, table));
   table.print(in);
   return {};
 }
