@@ -56,7 +56,7 @@ Result<std::uint64_t> Jobs::start_import(wire::ImportJobT ask, Who who, FileRigh
   if (ask.paths.empty()) return error(VP_INVALID, "an import needs at least one file");
   const std::string name = ask.name;
   return start("import", name, who, rights, [this, ask = std::move(ask)](Job& job) {
-    JobDesk desk(loop_, segments_, data_, gate_);
+    JobDesk desk(*this, loop_, segments_, data_, gate_);
     return run_import(desk, job, ask);
   });
 }
@@ -67,7 +67,7 @@ Result<std::uint64_t> Jobs::start_export(wire::ExportJobT ask, Who who, FileRigh
   if (ask.directory.empty() || ask.directory.front() != '/') return error(VP_INVALID, "export needs an absolute directory, not \"{}\"", ask.directory);
   const std::string name = ask.name;
   return start("export", name, who, rights, [this, ask = std::move(ask)](Job& job) {
-    JobDesk desk(loop_, segments_, data_, gate_);
+    JobDesk desk(*this, loop_, segments_, data_, gate_);
     return run_export(desk, job, ask);
   });
 }
@@ -76,7 +76,7 @@ Result<std::uint64_t> Jobs::start_verify(wire::VerifyJobT ask, Who who) {
   VP_TRY(record, segments_.find(ask.name, {}, who));
   if (record->state != wire::SegmentState::sealed) return error(VP_BUSY, "segment \"{}\" is not sealed yet", ask.name);
   return start("verify", ask.name, who, {}, [this](Job& job) {
-    JobDesk desk(loop_, segments_, data_, gate_);
+    JobDesk desk(*this, loop_, segments_, data_, gate_);
     return run_verify(desk, job);
   });
 }
@@ -156,6 +156,28 @@ std::size_t Jobs::running() const {
   return n;
 }
 
+bool Jobs::keep(KeptImport kept) {
+  if (kept_.size() >= kImportsKeptMax) return false;
+  kept_.push_back(std::move(kept));
+  return true;
+}
+
+std::optional<KeptImport> Jobs::take_kept(const std::string& source, const Who& who) {
+  const auto at = std::find_if(kept_.begin(), kept_.end(), [&](const KeptImport& k) { return k.source == source && k.segment->principal == who.principal; });
+  if (at == kept_.end()) return {};
+  KeptImport out = std::move(*at);
+  kept_.erase(at);
+  return out;
+}
+
+std::vector<SegmentId> Jobs::take_expired(Instant now) {
+  std::vector<SegmentId> out;
+  for (const KeptImport& k : kept_)
+    if (now > k.until) out.push_back(k.segment->id);
+  std::erase_if(kept_, [&](const KeptImport& k) { return now > k.until; });
+  return out;
+}
+
 void Jobs::forget_old() {
   while (jobs_.size() > kJobsKeptMax + kJobsRunningMax) {
     const auto old = std::find_if(jobs_.begin(), jobs_.end(), [this](const auto& j) { return ended(j.first); });
@@ -206,16 +228,28 @@ Status JobDesk::abort(SegmentId id) {
 }
 
 namespace {
-Task<Result<Record>> ready(Result<Record> r) { co_return r; }
-Task<Result<std::shared_ptr<BulkChannel>>> ready_channel(std::shared_ptr<BulkChannel> c) { co_return c; }
+// What is known at once, as a task. A Result, so that it can also say that the daemon stops.
+template <class T>
+Task<Result<T>> ready(Result<T> value) { co_return value; }
 }  // namespace
 
+bool JobDesk::keep(KeptImport kept) {
+  const Result<bool> done = run<Result<bool>>([this, kept] { return ready<bool>(jobs_.keep(kept)); });
+  return done && *done;
+}
+
+std::optional<KeptImport> JobDesk::take_kept(const std::string& source, const Who& who) {
+  using Kept = std::optional<KeptImport>;
+  const Result<Kept> done = run<Result<Kept>>([this, source, who] { return ready<Kept>(jobs_.take_kept(source, who)); });
+  return done ? *done : Kept();
+}
+
 Result<Record> JobDesk::find(const std::string& name, const Who& who) {
-  return run<Result<Record>>([this, name, who] { return ready(segments_.find(name, {}, who)); });
+  return run<Result<Record>>([this, name, who] { return ready<Record>(segments_.find(name, {}, who)); });
 }
 
 Result<std::shared_ptr<BulkChannel>> JobDesk::channel(Job& job) {
-  VP_TRY(channel, run<Result<std::shared_ptr<BulkChannel>>>([this] { return ready_channel(data_.bulk_channel()); }));
+  VP_TRY(channel, run<Result<std::shared_ptr<BulkChannel>>>([this] { return ready<std::shared_ptr<BulkChannel>>(std::shared_ptr<BulkChannel>(data_.bulk_channel())); }));
   const std::lock_guard lock(job.mutex);
   job.channel = channel;
   if (job.cancelled) return error(VP_CANCELLED, "cancelled");

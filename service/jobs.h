@@ -7,7 +7,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "service/data_plane.h"
 #include "service/loop.h"
@@ -20,6 +22,9 @@ inline constexpr std::size_t kJobsRunningMax = 32;
 // Ended jobs stay visible until this many newer ones have ended.
 inline constexpr std::size_t kJobsKeptMax = 64;
 inline constexpr unsigned kJobThreads = 2;
+// What an import with `keep` leaves when it fails or is cancelled stays this long, and so many of them.
+inline constexpr std::int64_t kImportKeptMs = 3'600'000;
+inline constexpr std::size_t kImportsKeptMax = 16;
 
 enum class JobState : std::uint8_t { waiting, running, done, failed, cancelled };
 const char* to_text(JobState);
@@ -60,6 +65,14 @@ struct JobView {
   Error failure{VP_OK, ""};
 };
 
+// A half-made import that may go on. `source` stands for name, layout and files; another source cannot take it up.
+struct KeptImport {
+  std::string source;
+  Record segment;
+  std::uint64_t safe_bytes = 0;                // of the files, in their order: these are at their hosts
+  Instant until{};
+};
+
 // Wakes threads that wait for the control thread when that thread is about to wait for them.
 struct JobGate {
   std::mutex mutex;
@@ -81,6 +94,11 @@ class Jobs {
   std::vector<JobView> all() const;
   bool ended(std::uint64_t id) const;
   std::size_t running() const;
+  // Imports to go on with. keep() refuses when too many are kept; the caller then drops the segment.
+  bool keep(KeptImport kept);
+  std::optional<KeptImport> take_kept(const std::string& source, const Who& who);
+  // Kept imports whose time is over; the caller drops them.
+  std::vector<SegmentId> take_expired(Instant now);
 
  private:
   using Work = std::function<Status(Job&)>;
@@ -91,6 +109,7 @@ class Jobs {
   Segments& segments_;
   DataPlane& data_;
   std::map<std::uint64_t, JobPtr> jobs_;
+  std::vector<KeptImport> kept_;
   std::uint64_t next_ = 1;
   std::shared_ptr<JobGate> gate_;
   Workers workers_;                            // last: joins first
@@ -99,18 +118,21 @@ class Jobs {
 // What a job's thread may use of the control plane. Blocking, never on the control thread.
 class JobDesk {
  public:
-  JobDesk(Loop& loop, Segments& segments, DataPlane& data, std::shared_ptr<JobGate> gate)
-      : loop_(loop), segments_(segments), data_(data), gate_(std::move(gate)) {}
+  JobDesk(Jobs& jobs, Loop& loop, Segments& segments, DataPlane& data, std::shared_ptr<JobGate> gate)
+      : jobs_(jobs), loop_(loop), segments_(segments), data_(data), gate_(std::move(gate)) {}
   Result<Record> create(CreateAsk ask, const Who& who);
   Result<Record> seal(SegmentId id, wire::RecordT parts);
   Status abort(SegmentId id);
   Result<Record> find(const std::string& name, const Who& who);
+  bool keep(KeptImport kept);
+  std::optional<KeptImport> take_kept(const std::string& source, const Who& who);
   // Registered with the job, so that cancelling it wakes a blocked transfer.
   Result<std::shared_ptr<BulkChannel>> channel(Job& job);
 
  private:
   template <class R>
   R run(std::function<Task<R>()> make);
+  Jobs& jobs_;
   Loop& loop_;
   Segments& segments_;
   DataPlane& data_;

@@ -254,6 +254,7 @@ Task<> Node::drop_one(SegmentId id) {
 // The coordinator drops creations whose creator's life is over.
 void Node::drop_abandoned() {
   timer_ = parts_.loop.after(Duration::millis(kNodeTickMs), [this] { drop_abandoned(); });
+  for (const SegmentId id : jobs_->take_expired(platform::now())) abandon(id);
   if (!machine().is_coordinator() || machine().is_recovering()) return;
   for (const SegmentId id : machine().abandoned_creations()) abandon(id);
 }

@@ -144,3 +144,39 @@ TEST_CASE("files that are no model, missing or too large end in one line, and no
   }
   CHECK(rig.medium.pieces() == 0);
 }
+
+TEST_CASE("an import that was kept goes on in the same segment") {
+  Rig rig(1);
+  rig.make_pool();
+  TestClient client = rig.client(0);
+  const std::string source = rig.dir.path() + "/m.safetensors", out = rig.dir.path() + "/out";
+  std::filesystem::create_directory(out);
+  write_text(source, safetensors_of(3, 50'000, 200'000));
+  const auto kept_import = [&] {
+    LocalBody body = import_of({source}, "m");
+    body.AsImportJob()->keep = true;
+    return body;
+  };
+  rig.medium.hold_writes = true;
+  auto started = client.call(kept_import());
+  REQUIRE_OK(started);
+  wire::JobCancelT cancel;
+  cancel.job = started->AsJobStarted()->job;
+  CHECK(eventually([&] {
+    const std::lock_guard lock(rig.medium.mutex);
+    return rig.medium.writes_held > 0;
+  }));
+  REQUIRE_OK(client.ask(std::move(cancel)));
+  CHECK(eventually([&] { return boost::json::parse(boost::json::serialize(client.verb("jobs")->at("jobs"))).as_array().at(0).at("state").as_string() == "cancelled"; }));
+  CHECK(rig.medium.pieces() == 1);
+  {
+    const std::lock_guard lock(rig.medium.mutex);
+    rig.medium.hold_writes = false;
+  }
+  auto again = client.run_job(kept_import());
+  REQUIRE_OK(again);
+  CHECK_MESSAGE(text_at(*again, "state") == "done", text_at(*again, "message"));
+  CHECK(rig.medium.pieces() == 1);
+  REQUIRE_OK(client.run_job(export_of("m", out)));
+  CHECK(read_text(out + "/m.safetensors") == read_text(source));
+}
