@@ -38,14 +38,12 @@ int to_exit(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 +
 }  // namespace
 
 void for_each_source(const std::function<void(FaultSourceKind)>& body) {
-#if defined(__SANITIZE_THREAD__)
-  MESSAGE("posix skipped: ThreadSanitizer does not support waiting inside a signal handler");
-#else
-  {
+  if (kThreadSanitizer) {
+    MESSAGE("posix skipped: ThreadSanitizer does not support waiting inside a signal handler");
+  } else {
     INFO("posix");
     body(FaultSourceKind::posix);
   }
-#endif
   const FaultSourceProbe probe = probe_fault_source();
   if (probe.kind != FaultSourceKind::userfaultfd) {
     MESSAGE("userfaultfd skipped: " << probe.reason);

@@ -23,6 +23,19 @@
 
 namespace vrampool::platform::testing {
 
+// ThreadSanitizer delays asynchronous signals to its own calls, and does not support waiting inside a signal handler.
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool kThreadSanitizer = true;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+inline constexpr bool kThreadSanitizer = true;
+#else
+inline constexpr bool kThreadSanitizer = false;
+#endif
+#else
+inline constexpr bool kThreadSanitizer = false;
+#endif
+
 inline constexpr Duration kPatience = Duration::seconds(20);
 inline constexpr std::size_t kWordsPerPage = kPageBytes / 8;
 

@@ -137,9 +137,7 @@ TEST_CASE("a daemon that takes over waits for the revokes of the one before") {
 }
 
 TEST_CASE("posix: a thread that was granted a page, slept, and wakes after the revoke does not protect it") {
-#if defined(__SANITIZE_THREAD__)
-  return;
-#endif
+  if (kThreadSanitizer) return;
   const pid_t pid = ::fork();
   if (pid == 0) {
     auto object = create_unnamed_object("vptest", kViewBytes).value();
