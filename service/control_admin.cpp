@@ -102,7 +102,7 @@ Task<LocalAnswer> Control::enter(membership::DurableState state, PoolKey key, co
     co_return answer_status(entered);
   }
   const Instant until = platform::now() + Duration::millis(kEnterDeadlineMs);
-  const auto is_in = [this] { return node_ && node_->machine().is_current(node_->self()) && node_->machine().registry_is_current(platform::now()); };
+  const std::function<bool()> is_in = [this] { return node_ && node_->machine().is_current(node_->self()) && node_->machine().registry_is_current(platform::now()); };
   while (!is_in() && platform::now() < until) co_await loop_.sleep(Duration::millis(20));
   if (!is_in())
     co_return answer_status(error(VP_TIMEOUT, "admitted, but the coordinator has not taken this node into its view yet: see `vrampool status`"));

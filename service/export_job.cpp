@@ -15,7 +15,7 @@
 namespace vrampool::service {
 namespace {
 
-constexpr std::size_t kChunkBytes = 4u << 20;
+constexpr std::size_t kExportChunkBytes = 4u << 20;
 
 // One file to be written: its ranges in the order of file offsets.
 struct Output {
@@ -128,7 +128,7 @@ Status write_output(BulkChannel& channel, Job& job, const Record& record, const 
     for (std::uint64_t done = 0; done < range.bytes;) {
       VP_CHECK(check_cancelled(job));
       const std::uint64_t at = range.segment_offset + done;
-      const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(range.bytes - done, kChunkBytes - at % kPageBytes));
+      const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(range.bytes - done, kExportChunkBytes - at % kPageBytes));
       VP_TRY(bytes, read_bytes(channel, record, at, n, buffer));
       hash.add(bytes);
       VP_CHECK(draft.append(bytes));

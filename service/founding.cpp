@@ -11,6 +11,8 @@ namespace {
 constexpr std::int64_t kJoinDeadlineMs = 2 * kControlCallDeadlineMs;
 constexpr int kFoundingStepsMax = 10'000;
 
+}  // namespace
+
 // Nobody asks a joining node anything.
 class Outsider final : public PeersOwner {
  public:
@@ -18,8 +20,6 @@ class Outsider final : public PeersOwner {
   Task<Body> answer(PeerFacts, Body) override { co_return Body{}; }
   void peer_changed(MemberNo) override {}
 };
-
-}  // namespace
 
 std::string machine_text() {
   const auto id = platform::machine_id();

@@ -1,24 +1,21 @@
 // The driver of membership::Machine.
 #include "service/members.h"
 
+#include "base/overload.h"
 #include "base/log.h"
 #include "platform/clock.h"
 
 namespace vrampool::service {
 
-using namespace membership;
+using membership::CommandDone, membership::Input, membership::Outbox;
 
 namespace {
 
 constexpr std::int64_t kRecoveringPauseMs = 100;
 
-template <class... F>
-struct Overload : F... { using F::operator()...; };
-template <class... F>
-Overload(F...) -> Overload<F...>;
 }  // namespace
 
-Members::Members(Loop& loop, Store& store, Peers& peers, MembersOwner& owner, Options options, DurableState state)
+Members::Members(Loop& loop, Store& store, Peers& peers, MembersOwner& owner, membership::Options options, membership::DurableState state)
     : loop_(loop), store_(store), peers_(peers), owner_(owner), machine_(options, std::move(state), platform::now()) {}
 
 Members::~Members() {
@@ -29,11 +26,11 @@ Members::~Members() {
 void Members::start_ticking() { tick(); }
 
 void Members::tick() {
-  give(Tick{});
-  timer_ = loop_.after(Duration::millis(kTickEveryMs), [this] { tick(); });
+  give(membership::Tick{});
+  timer_ = loop_.after(Duration::millis(membership::kTickEveryMs), [this] { tick(); });
 }
 
-void Members::receive(wire::MembershipMessageT message) { give(PeerMessage{std::move(message)}); }
+void Members::receive(wire::MembershipMessageT message) { give(membership::PeerMessage{std::move(message)}); }
 
 Task<Result<CommandDone>> Members::run(What what) {
   const Instant until = platform::now() + Duration::millis(kControlCallDeadlineMs);
@@ -49,7 +46,7 @@ Task<Result<CommandDone>> Members::run_once(What what) {
   const std::uint64_t no = next_command_++;
   auto reply = loop_.reply<Result<CommandDone>>();
   commands_.emplace(no, reply);
-  give(Command{no, std::move(what)});
+  give(membership::Command{no, std::move(what)});
   // The machine has deadlines of its own; this one is for a machine that was stopped.
   co_return co_await loop_.within(Duration::millis(2 * kControlCallDeadlineMs), reply, "the coordinator");
 }
@@ -63,36 +60,36 @@ void Members::give(Input input) {
     inputs_.pop_front();
     Outbox out;
     machine_.step(next, platform::now(), out);
-    for (Output& o : out) take(o);
+    for (membership::Output& o : out) take(o);
   }
   stepping_ = false;
 }
 
-void Members::take(Output& output) {
+void Members::take(membership::Output& output) {
   std::visit(
       Overload{
-          [this](Send& o) { peers_.send_membership(o.to, std::move(o.message)); },
-          [this](Persist& o) {
+          [this](membership::Send& o) { peers_.send_membership(o.to, std::move(o.message)); },
+          [this](membership::Persist& o) {
             const std::uint64_t no = o.no;
             store_.persist(std::move(o), [this, no, alive = alive_, post = loop_.poster()] {
-              post([this, no, alive] { if (*alive) give(Persisted{no}); });
+              post([this, no, alive] { if (*alive) give(membership::Persisted{no}); });
             });
           },
-          [this](ViewChanged& o) { owner_.view_changed(o.view); },
-          [this](RecordApplied& o) { owner_.record_applied(o.record); },
-          [this](RecordErased& o) { owner_.record_erased(o.id); },
-          [this](RosterChanged& o) { owner_.roster_changed(o.roster); },
+          [this](membership::ViewChanged& o) { owner_.view_changed(o.view); },
+          [this](membership::RecordApplied& o) { owner_.record_applied(o.record); },
+          [this](membership::RecordErased& o) { owner_.record_erased(o.id); },
+          [this](membership::RosterChanged& o) { owner_.roster_changed(o.roster); },
           [this](CommandDone& o) {
             const auto node = commands_.extract(o.no);
             if (node.empty()) return;
             if (o.code == VP_OK) node.mapped().set(std::move(o));
             else node.mapped().set(Error{o.code, o.message});
           },
-          [this](LeaseGained&) { owner_.lease_changed(true); },
-          [this](LeaseLost&) { owner_.lease_changed(false); },
-          [](BecameCoordinator& o) { log::info("this node coordinates the pool (term {})", o.term.count); },
-          [](Deposed& o) { log::info("member {} coordinates the pool now (term {})", o.by.member.value, o.by.count); },
-          [this](MustRestart& o) { owner_.must_restart(o.forgotten); },
+          [this](membership::LeaseGained&) { owner_.lease_changed(true); },
+          [this](membership::LeaseLost&) { owner_.lease_changed(false); },
+          [](membership::BecameCoordinator& o) { log::info("this node coordinates the pool (term {})", o.term.count); },
+          [](membership::Deposed& o) { log::info("member {} coordinates the pool now (term {})", o.by.member.value, o.by.count); },
+          [this](membership::MustRestart& o) { owner_.must_restart(o.forgotten); },
       },
       output);
 }

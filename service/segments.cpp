@@ -148,8 +148,7 @@ Task<Result<Record>> Segments::create(CreateAsk ask, Who who) {
 }
 
 // Asks the host of every piece at once; `take` sees the answers in the order of pieces. The first error wins.
-Task<Status> Segments::for_each_piece(Record record, std::function<Body(const wire::PieceT&)> make,
-                                      std::function<void(std::size_t, wire::PieceReplyT&)> take) {
+Task<Status> Segments::for_each_piece(Record record, MakeAsk make, TakeReply take) {
   std::vector<Reply<Result<Body>>> asked;
   for (const auto& piece : record->pieces) asked.push_back(owner_.ask(MemberNo{piece->node}, make(*piece)));
   Status first;
@@ -169,7 +168,7 @@ Task<Status> Segments::for_each_piece(Record record, std::function<Body(const wi
 }
 
 Task<Status> Segments::reserve(Record record) {
-  const auto make = [record](const wire::PieceT& piece) {
+  const MakeAsk make = [record](const wire::PieceT& piece) {
     wire::PieceCreateT ask;
     ask.segment = record->id;
     ask.token = record->create_token;
@@ -184,7 +183,7 @@ Task<Status> Segments::reserve(Record record) {
 }
 
 Task<> Segments::unreserve(Record record) {
-  const auto make = [record](const wire::PieceT& piece) {
+  const MakeAsk make = [record](const wire::PieceT& piece) {
     wire::PieceFreeT ask;
     ask.segment = record->id;
     ask.ordinal = piece.ordinal;
@@ -204,21 +203,21 @@ Task<Result<Record>> Segments::seal(SegmentId id, std::unique_ptr<wire::RecordT>
   sealed->id = id;
   sealed->pieces.clear();
   for (const auto& piece : record->pieces) sealed->pieces.push_back(std::make_unique<wire::PieceT>(*piece));
-  const auto freeze = [record](const wire::PieceT& piece) {
+  const MakeAsk freeze = [record](const wire::PieceT& piece) {
     wire::PieceFreezeT ask;
     ask.segment = record->id;
     ask.token = record->create_token;
     ask.ordinal = piece.ordinal;
     return body_of(std::move(ask));
   };
-  const auto keep_hash = [sealed](std::size_t i, wire::PieceReplyT& reply) { sealed->pieces[i]->sha256 = std::move(reply.sha256); };
+  const TakeReply keep_hash = [sealed](std::size_t i, wire::PieceReplyT& reply) { sealed->pieces[i]->sha256 = std::move(reply.sha256); };
   const Status frozen = co_await for_each_piece(record, freeze, keep_hash);
   if (!frozen) co_return frozen.error();
   Members::What what = membership::Seal{*sealed, true, false};
   Result<membership::CommandDone> done = co_await members_.run(std::move(what));
   if (!done) co_return done.take_error();
   const Record committed = done->record;
-  const auto make_seal = [committed](const wire::PieceT& piece) {
+  const MakeAsk make_seal = [committed](const wire::PieceT& piece) {
     wire::PieceSealT ask;
     ask.segment = committed->id;
     ask.ordinal = piece.ordinal;

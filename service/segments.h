@@ -65,7 +65,9 @@ class Segments {
   Result<allocator::PlacementRequest> placement_of(const CreateAsk& ask, std::span<const allocator::Candidate> nodes) const;
   Task<Status> reserve(Record record);
   Task<> unreserve(Record record);
-  Task<Status> for_each_piece(Record record, std::function<Body(const wire::PieceT&)> make, std::function<void(std::size_t, wire::PieceReplyT&)> take);
+  using MakeAsk = std::function<Body(const wire::PieceT&)>;
+  using TakeReply = std::function<void(std::size_t, wire::PieceReplyT&)>;
+  Task<Status> for_each_piece(Record record, MakeAsk make, TakeReply take);
 
   Loop& loop_;
   Members& members_;

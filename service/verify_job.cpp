@@ -9,7 +9,7 @@
 namespace vrampool::service {
 namespace {
 
-constexpr std::size_t kChunkBytes = 4u << 20;
+constexpr std::size_t kVerifyChunkBytes = 4u << 20;
 // From so many zero pages on, a piece's hash leaves them out: see data/piece_digest.h.
 constexpr std::uint64_t kSparseZeroPages = (1ull << 30) / kPageBytes;
 
@@ -60,10 +60,10 @@ Error bad_piece(const Record& r, const wire::PieceT& p, std::uint64_t at, std::u
 Status verify_piece(BulkChannel& channel, Job& job, const Record& record, const wire::PieceT& piece) {
   if (piece.sha256.empty()) return bad_piece(record, piece, piece.offset, piece.bytes, VP_CORRUPT, "its record has no hash");
   PieceHash hash(piece.bytes);
-  std::vector<std::byte> buffer(kChunkBytes);
+  std::vector<std::byte> buffer(kVerifyChunkBytes);
   for (std::uint64_t done = 0; done < piece.bytes;) {
     VP_CHECK(check_cancelled(job));
-    const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(kChunkBytes, piece.bytes - done));
+    const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(kVerifyChunkBytes, piece.bytes - done));
     const auto bytes = std::span(buffer).first(n);
     if (const Status read = channel.read(record, piece.offset + done, bytes); !read)
       return bad_piece(record, piece, piece.offset + done, n, read.error().code, read.error().message);
