@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "bench/baselines.h"
 #include "bench/child.h"
+#include "bench/crc_table.h"
 #include "transport/data_stream.h"
 #include "transport/tcp/socket.h"
 
@@ -49,13 +50,6 @@ struct Shape {
   bool server_crc = false;  // taken for every answer, not once
   bool reader_crc = true;
 };
-
-void take_crcs(std::span<const std::byte> block, std::span<std::byte> table) {
-  for (std::size_t at = 0, i = 0; at < block.size(); at += kPageBytes, ++i) {
-    const std::uint32_t crc = crc32c(block.subspan(at, std::min(kPageBytes, block.size() - at)));
-    std::memcpy(table.data() + 4 * i, &crc, 4);
-  }
-}
 
 struct Server final : transport::StreamHandler {
   Shape shape;

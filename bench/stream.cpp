@@ -8,19 +8,13 @@
 #include "base/text.h"
 #include "bench/baselines.h"
 #include "bench/child.h"
+#include "bench/crc_table.h"
 
 namespace vrampool::bench {
 namespace {
 
 // Each block is led by a crc per 16 KiB of it.
 std::size_t table_bytes(std::uint32_t block) { return (block + kPageBytes - 1) / kPageBytes * 4; }
-
-void take_crcs(std::span<const std::byte> block, std::span<std::byte> table) {
-  for (std::size_t at = 0, i = 0; at < block.size(); at += kPageBytes, ++i) {
-    const std::uint32_t crc = crc32c(block.subspan(at, std::min(kPageBytes, block.size() - at)));
-    std::memcpy(table.data() + 4 * i, &crc, 4);
-  }
-}
 
 // Asked for a number of blocks, sends them. The bytes come from memory larger than a processor's cache.
 void serve_blocks(End& end, const StreamOptionsBare& o) {

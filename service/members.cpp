@@ -1,8 +1,8 @@
 // The driver of membership::Machine.
 #include "service/members.h"
 
-#include "base/overload.h"
 #include "base/log.h"
+#include "base/overload.h"
 #include "platform/clock.h"
 
 namespace vrampool::service {
@@ -15,7 +15,8 @@ constexpr std::int64_t kRecoveringPauseMs = 100;
 
 }  // namespace
 
-Members::Members(Loop& loop, Store& store, Peers& peers, MembersOwner& owner, membership::Options options, membership::DurableState state)
+Members::Members(Loop& loop, Store& store, Peers& peers, MembersOwner& owner, membership::Options options,
+                 membership::DurableState state)
     : loop_(loop), store_(store), peers_(peers), owner_(owner), machine_(options, std::move(state), platform::now()) {}
 
 Members::~Members() {
@@ -72,7 +73,9 @@ void Members::take(membership::Output& output) {
           [this](membership::Persist& o) {
             const std::uint64_t no = o.no;
             store_.persist(std::move(o), [this, no, alive = alive_, post = loop_.poster()] {
-              post([this, no, alive] { if (*alive) give(membership::Persisted{no}); });
+              post([this, no, alive] {
+                if (*alive) give(membership::Persisted{no});
+              });
             });
           },
           [this](membership::ViewChanged& o) { owner_.view_changed(o.view); },
@@ -82,13 +85,17 @@ void Members::take(membership::Output& output) {
           [this](CommandDone& o) {
             const auto node = commands_.extract(o.no);
             if (node.empty()) return;
-            if (o.code == VP_OK) node.mapped().set(std::move(o));
-            else node.mapped().set(Error{o.code, o.message});
+            if (o.code == VP_OK)
+              node.mapped().set(std::move(o));
+            else
+              node.mapped().set(Error{o.code, o.message});
           },
           [this](membership::LeaseGained&) { owner_.lease_changed(true); },
           [this](membership::LeaseLost&) { owner_.lease_changed(false); },
           [](membership::BecameCoordinator& o) { log::info("this node coordinates the pool (term {})", o.term.count); },
-          [](membership::Deposed& o) { log::info("member {} coordinates the pool now (term {})", o.by.member.value, o.by.count); },
+          [](membership::Deposed& o) {
+            log::info("member {} coordinates the pool now (term {})", o.by.member.value, o.by.count);
+          },
           [this](membership::MustRestart& o) { owner_.must_restart(o.forgotten); },
       },
       output);

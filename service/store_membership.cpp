@@ -1,4 +1,5 @@
 // The membership machine's durable state as rows: records and changes are FlatBuffers, the rest are single values.
+#include "base/overload.h"
 #include "service/store.h"
 #include "wire/codec.h"
 
@@ -7,13 +8,11 @@ namespace {
 
 using membership::DurableState;
 
-template <class... F>
-struct Overload : F... { using F::operator()...; };
-template <class... F>
-Overload(F...) -> Overload<F...>;
-
 Status put_blob(Database& db, const char* key, std::span<const std::byte> bytes) {
-  return db.prepare("INSERT OR REPLACE INTO meta VALUES(?, ?)").bind(1, std::string_view(key)).bind_blob(2, bytes).run();
+  return db.prepare("INSERT OR REPLACE INTO meta VALUES(?, ?)")
+      .bind(1, std::string_view(key))
+      .bind_blob(2, bytes)
+      .run();
 }
 
 template <class T>
@@ -49,10 +48,14 @@ std::array<std::uint64_t, 5> parse_words(const std::string& text) {
 std::int64_t signed_of(std::uint64_t v) { return static_cast<std::int64_t>(v); }
 
 Statement& bind_id(Statement& s, const SegmentId& id) {
-  return s.bind(1, static_cast<std::int64_t>(id.member.value)).bind(2, signed_of(id.life.value)).bind(3, signed_of(id.count));
+  return s.bind(1, static_cast<std::int64_t>(id.member.value))
+      .bind(2, signed_of(id.life.value))
+      .bind(3, signed_of(id.count));
 }
 Statement& bind_version(Statement& s, const RecordVersion& v) {
-  return s.bind(1, signed_of(v.term.count)).bind(2, static_cast<std::int64_t>(v.term.member.value)).bind(3, signed_of(v.seq));
+  return s.bind(1, signed_of(v.term.count))
+      .bind(2, static_cast<std::int64_t>(v.term.member.value))
+      .bind(3, signed_of(v.seq));
 }
 
 Status load_records(Database& db, DurableState& state) {
@@ -110,9 +113,15 @@ Status Store::apply_op(const membership::DurableOp& op) {
   using namespace membership;
   return std::visit(
       Overload{
-          [&](const SetIdentity& o) { return put("identity", words({o.pool.hi, o.pool.lo, o.self.value})); },
-          [&](const SetPromise& o) { return put("promise", words({o.promise.count, o.promise.member.value})); },
-          [&](const SetCommitted& o) { return put("committed", words({o.version.term.count, o.version.term.member.value, o.version.seq})); },
+          [&](const SetIdentity& o) {
+            return put("identity", words({o.pool.hi, o.pool.lo, o.self.value}));
+          },
+          [&](const SetPromise& o) {
+            return put("promise", words({o.promise.count, o.promise.member.value}));
+          },
+          [&](const SetCommitted& o) {
+            return put("committed", words({o.version.term.count, o.version.term.member.value, o.version.seq}));
+          },
           [&](const SetRoster& o) { return put_blob(db_, "roster", wire::encode<wire::Roster>(o.roster)); },
           [&](const SetView& o) { return put_blob(db_, "view", wire::encode<wire::View>(o.view)); },
           [&](const PutRecord& o) {

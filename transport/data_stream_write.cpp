@@ -8,17 +8,12 @@
 #include <cstring>
 
 #include "transport/data_stream.h"
+#include "transport/wire_habits.h"
 
 namespace vrampool::transport {
 namespace {
 
 constexpr std::size_t kGatherMax = 32;
-constexpr std::size_t kRecordBytes = 16 * 1024;
-#ifdef MSG_NOSIGNAL
-constexpr int kNoSignal = MSG_NOSIGNAL;
-#else
-constexpr int kNoSignal = 0;  // macOS: SO_NOSIGPIPE is set on the socket
-#endif
 
 }  // namespace
 
@@ -119,7 +114,7 @@ void DataStream::write_tls() {
     Slot& s = slot(0);
     const auto head = s.head_rest();
     const auto part = head.empty() ? s.body_rest() : head;
-    const bool more = part.size() > kRecordBytes || queue_size_ > 1 || (!head.empty() && !s.body.empty());
+    const bool more = part.size() > kTlsRecordBytes || queue_size_ > 1 || (!head.empty() && !s.body.empty());
     ++stats_.write_calls;
     const auto moved = tls_->write(part, more);
     if (moved.outcome == TlsSession::Outcome::done) {

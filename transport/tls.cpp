@@ -9,12 +9,13 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transport/wire_habits.h"
+
 namespace vrampool::transport {
 namespace {
 
 constexpr const char* kSuite = "TLS_AES_128_GCM_SHA256";
 constexpr unsigned char kSuiteCode[2] = {0x13, 0x01};
-constexpr std::size_t kRecordBytes = 16 * 1024;
 // Received records wait here, so that one system call brings several.
 constexpr std::size_t kReadBufferBytes = 68 * 1024;
 
@@ -148,11 +149,6 @@ Error tls_error(unsigned long openssl_error, const std::string& peer) {
 
 namespace {
 
-#ifdef MSG_NOSIGNAL
-constexpr int kNoSignal = MSG_NOSIGNAL;
-#else
-constexpr int kNoSignal = 0;  // macOS: SO_NOSIGPIPE is set on the socket
-#endif
 #ifdef MSG_MORE
 constexpr int kMore = MSG_MORE;
 #else
@@ -276,7 +272,7 @@ TlsSession::Moved TlsSession::write(std::span<const std::byte> from, bool more) 
   state_->io.io_errno = 0;
   state_->io.more = more;
   Moved moved;
-  const int n = SSL_write_ex(state_->ssl, from.data(), std::min(from.size(), kRecordBytes), &moved.bytes);
+  const int n = SSL_write_ex(state_->ssl, from.data(), std::min(from.size(), kTlsRecordBytes), &moved.bytes);
   if (n != 1) moved = {classify(n), 0};
   return moved;
 }

@@ -13,7 +13,7 @@ namespace {
 using Word = std::atomic<std::uint64_t>;
 static_assert(sizeof(Word) == 8 && Word::is_always_lock_free);
 
-constexpr std::uint64_t kMagic = 0x3144524f42505631;  // "1VPBORD1"
+constexpr std::uint64_t kBoardMagic = 0x3144524f42505631;  // "1VPBORD1"
 enum Slot : std::size_t { kSlotMagic, kSlotSequence, kSlotPid, kSlotUpdated, kSlotLife, kSlotLength, kSlotCrc, kSlotSpare, kSlotText };
 static_assert(kSlotText * 8 == kBoardBytes - kBoardTextMax);
 
@@ -55,7 +55,7 @@ Status write_board(std::span<std::byte> memory, const BoardText& text) {
   const std::uint64_t before = w[kSlotSequence].load(std::memory_order_relaxed) | 1;
   w[kSlotSequence].store(before, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
-  w[kSlotMagic].store(kMagic, std::memory_order_relaxed);
+  w[kSlotMagic].store(kBoardMagic, std::memory_order_relaxed);
   w[kSlotPid].store(text.pid, std::memory_order_relaxed);
   w[kSlotUpdated].store(static_cast<std::uint64_t>(text.updated.ns), std::memory_order_relaxed);
   w[kSlotLife].store(text.life.value, std::memory_order_relaxed);
@@ -72,7 +72,7 @@ Result<BoardText> read_board(std::span<const std::byte> memory) {
   for (int attempt = 0; attempt < 1000; ++attempt) {
     const std::uint64_t before = w[kSlotSequence].load(std::memory_order_acquire);
     if (before % 2 == 1) continue;
-    if (w[kSlotMagic].load(std::memory_order_relaxed) != kMagic) return error(VP_CORRUPT, "status board: not written by vrampoold");
+    if (w[kSlotMagic].load(std::memory_order_relaxed) != kBoardMagic) return error(VP_CORRUPT, "status board: not written by vrampoold");
     const std::uint64_t length = w[kSlotLength].load(std::memory_order_relaxed);
     if (length > kBoardTextMax) continue;
     BoardText text;

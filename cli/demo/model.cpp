@@ -7,12 +7,10 @@
 #include <memory>
 #include <vector>
 
+#include "cli/c_file.h"
+
 namespace vrampool::cli {
 namespace {
-
-struct CloseFile {
-  void operator()(std::FILE* f) const { std::fclose(f); }
-};
 
 struct Shape {
   std::string name;
@@ -71,7 +69,7 @@ bool write_body(std::FILE* f, std::uint64_t bytes) {
 }  // namespace
 
 Status write_demo_model(const std::string& path, std::uint64_t bytes) {
-  const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "wb"));
+  const CFile file(std::fopen(path.c_str(), "wb"));
   if (!file) return error_errno(errno, path);
   const std::vector<Shape> all = shapes(bytes);
   const std::string json = header(all);

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "base/text.h"
+#include "cli/c_file.h"
 #include "cli/daemon.h"
 #include "cli/sdk.h"
 #include "cli/verbs/verbs.h"
@@ -19,19 +20,14 @@ namespace {
 
 constexpr std::size_t kChunkBytes = 8 << 20;
 
-struct CloseFile {
-  void operator()(std::FILE* f) const { std::fclose(f); }
-};
-using File = std::unique_ptr<std::FILE, CloseFile>;
-
 struct Source {
-  File file;
+  CFile file;
   std::uint64_t bytes = 0;
 };
 
 // A pipe's length is known only at its end, and a segment's when it is made: spool it to an unnamed file.
 Result<Source> spooled(std::FILE* from) {
-  Source s{File(std::tmpfile()), 0};
+  Source s{CFile(std::tmpfile()), 0};
   if (!s.file) return error_errno(errno, "a temporary file");
   std::vector<char> buffer(kChunkBytes);
   while (const std::size_t n = std::fread(buffer.data(), 1, buffer.size(), from)) {
@@ -46,8 +42,8 @@ Result<Source> spooled(std::FILE* from) {
 // `bytes`: how many are wanted, 0 for all.
 Result<Source> opened(const std::string& path, std::uint64_t bytes) {
   if (path == "-" && bytes == 0) return spooled(stdin);
-  if (path == "-") return Source{File(::fdopen(::dup(STDIN_FILENO), "rb")), bytes};
-  Source s{File(std::fopen(path.c_str(), "rb")), 0};
+  if (path == "-") return Source{CFile(::fdopen(::dup(STDIN_FILENO), "rb")), bytes};
+  Source s{CFile(std::fopen(path.c_str(), "rb")), 0};
   struct stat about {};
   if (!s.file || ::fstat(::fileno(s.file.get()), &about) != 0) return error_errno(errno, path);
   if (!S_ISREG(about.st_mode) && bytes == 0) return spooled(s.file.get());
