@@ -6,6 +6,7 @@
 // Threads: one. Units: pages. Bounded: kReadersMax at a time, the least recently used gives way.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 

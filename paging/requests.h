@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/ids.h"
 #include "base/limits.h"
 #include "base/time.h"
