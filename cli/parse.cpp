@@ -55,6 +55,7 @@ void add_option(CLI::App& app, const Option& o, Slots& slots) {
   app.add_option(std::string(o.name), slot.second)
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false)  // given again for each value; else it swallows the arguments that follow
       ->check([kind = o.kind, choices = o.choices](const std::string& v) { return check_value(kind, choices, v); });
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "base/crc32c.h"
 #include "base/limits.h"
@@ -16,22 +17,17 @@
 namespace vrampool::cli {
 namespace {
 
-// A touch of present memory takes nanoseconds; one that asked the daemon at least this long.
-constexpr std::int64_t kFaultNsMin = 2000;
-
 double seconds_since(std::int64_t begun_ns) { return static_cast<double>(platform::monotonic_ns() - begun_ns) * 1e-9; }
 
-// One load from each page; the times of those that had to wait.
-std::vector<std::int64_t> touch(std::span<const std::byte> bytes) {
-  std::vector<std::int64_t> waits;
+// One load from each page, and how long each took.
+void touch(std::span<const std::byte> bytes, std::vector<std::int64_t>& times) {
   std::int64_t before = platform::monotonic_ns();
   for (std::size_t at = 0; at < bytes.size(); at += kPageBytes) {
     static_cast<void>(*const_cast<const volatile std::byte*>(&bytes[at]));
     const std::int64_t after = platform::monotonic_ns();
-    if (after - before >= kFaultNsMin) waits.push_back(after - before);
+    times.push_back(after - before);
     before = after;
   }
-  return waits;
 }
 
 Result<std::uint32_t> file_crc(int fd, std::uint64_t offset, std::uint64_t bytes) {
@@ -80,18 +76,14 @@ Status scan_lazily(const vp::Segment& segment, const Model& model, ScanFigures& 
   vp::MapOptions lazy;
   lazy.lazy = true;
   const vp::View view = segment.map_tensors(model.names, lazy);
-  std::vector<std::int64_t> waits;
   const std::int64_t begun = platform::monotonic_ns();
   for (std::size_t i = 0; i < model.tensors.size(); ++i) {
-    const auto part = touch(view.as(i));
-    waits.insert(waits.end(), part.begin(), part.end());
+    touch(view.as(i), f.touch_ns);
     f.bytes += view.as(i).size();
   }
   f.lazy_bytes_per_second = static_cast<double>(f.bytes) / seconds_since(begun);
-  std::sort(waits.begin(), waits.end());
-  f.waited = waits.size();
+  std::sort(f.touch_ns.begin(), f.touch_ns.end(), std::greater<>());
   f.pages = (f.bytes + kPageBytes - 1) / kPageBytes;
-  if (!waits.empty()) f.p50_ns = waits[waits.size() / 2], f.p99_ns = waits[waits.size() * 99 / 100];
   VP_CHECK(compare(view, model, "lazy"));
   view.check();
   return {};

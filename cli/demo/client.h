@@ -11,8 +11,7 @@ namespace vrampool::cli {
 
 struct ScanFigures {
   std::uint64_t tensors = 0, bytes = 0, pages = 0;
-  std::uint64_t waited = 0;             // touches that took long enough to have been a fault
-  std::int64_t p50_ns = 0, p99_ns = 0;  // of those
+  std::vector<std::int64_t> touch_ns;  // every touch, longest first: as many were faults as the daemon counted
   double lazy_bytes_per_second = 0, resident_bytes_per_second = 0;
 };
 

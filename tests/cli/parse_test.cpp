@@ -30,6 +30,13 @@ TEST_CASE("values arrive checked, wherever the common options stand") {
   CHECK_FALSE(p.invocation.has("--keep"));
 }
 
+TEST_CASE("an option takes one value and leaves the arguments that follow") {
+  const Parsed p = parsed({"--socket", "s", "create", "huge", "--bytes", "1TiB"});
+  REQUIRE(p.command != nullptr);
+  CHECK(p.invocation.text("name") == "huge");
+  CHECK(p.invocation.socket == "s");
+}
+
 TEST_CASE("a group's second word chooses the command") {
   const Parsed p = parsed({"bench", "page-read", "--count", "7"});
   REQUIRE(p.command != nullptr);
