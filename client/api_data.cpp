@@ -59,7 +59,7 @@ Status start_async(const std::shared_ptr<Segment>& segment, const Move& move, co
   operation->channel = &session.channel_for(move);
   operation->transfer = std::make_shared<Transfer>();
   Transfer& t = *operation->transfer;
-  t.deadline = platform::now() + session.options().call_deadline;
+  t.patience = session.options().call_deadline;
   t.asynchronous = true;
   t.completion = ask.completion;
   t.user = ask.user;
@@ -143,8 +143,8 @@ vp_status vp_wait(vp_token token, int32_t timeout_ms) {
     VP_TRY(operation, find(registry().operations, token.id));
     if (timeout_ms != 0 && in_completion()) return error(VP_BUSY, "a callback must not wait for the daemon");
     Transfer& t = *operation->transfer;
-    const Instant until = timeout_ms < 0 ? t.deadline : platform::now() + Duration::millis(timeout_ms);
-    const bool done = operation->channel->wait(t, until);
+    const bool done = timeout_ms < 0 ? operation->channel->wait_to_end(t)
+                                     : operation->channel->wait(t, platform::now() + Duration::millis(timeout_ms));
     if (!done && timeout_ms >= 0) return error(VP_TIMEOUT, "the operation still runs");
     if (!done) operation->channel->give_up(t, VP_TIMEOUT, "the daemon did not answer in time");
     return outcome_of(*operation, token.id);

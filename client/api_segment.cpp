@@ -118,7 +118,9 @@ vp_status vp_close(vp_segment segment) {
   return guarded([&]() -> Status {
     VP_TRY(s, find_to_block(registry().segments, segment.id));
     VP_CHECK(registry().segments.take(segment.id));
-    for (const PinnedRange& range : s->pins()) static_cast<void>(pin(*s, range, true));
+    for (const PinnedRange& range : s->pins()) {
+      if (!pin(*s, range, true)) break;  // a daemon that is gone has forgotten them all
+    }
     return s->state() == wire::SegmentState::creating ? abort_segment(*s) : Status{};
   });
 }

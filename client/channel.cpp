@@ -127,6 +127,14 @@ bool Channel::wait(Transfer& transfer, Instant until) {
   return help(lock, until, [&] { return transfer.done; });
 }
 
+bool Channel::wait_to_end(Transfer& transfer) {
+  Lock lock(mutex_);
+  while (!transfer.done && platform::now() < transfer.deadline) {
+    help(lock, transfer.deadline, [&] { return transfer.done; });
+  }
+  return transfer.done;
+}
+
 void Channel::give_up(Transfer& transfer, vp_status status, const char* message) {
   Lock lock(mutex_);
   abandon(transfer, status, message);

@@ -41,6 +41,8 @@ class Channel final : private transport::StreamHandler {
   Status start(const std::shared_ptr<Transfer>& transfer, const Move& move);
   // Waits for the end, at most until `until`; true when done. Helps to receive meanwhile.
   bool wait(Transfer& transfer, Instant until);
+  // Waits for the end as long as there is progress; true when done.
+  bool wait_to_end(Transfer& transfer);
   // Ends a transfer that is not done: after this its buffer is the caller's again.
   void give_up(Transfer& transfer, vp_status status, const char* message);
   // Ends asynchronous transfers whose deadline passed.

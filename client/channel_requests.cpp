@@ -50,6 +50,7 @@ Status Channel::start(const std::shared_ptr<Transfer>& transfer, const Move& mov
   Lock lock(mutex_);
   if (in_completion()) VP_CHECK(make_room(lock, *transfer, chunks_of(move)));
   transfer->submitting = true;
+  transfer->deadline = platform::now() + transfer->patience;
   for (std::uint64_t done = 0; done < move.bytes && transfer->status == VP_OK;) {
     if (auto room = make_room(lock, *transfer, 1); !room) {
       abandon(*transfer, room.error().code, room.error().message.c_str());
@@ -189,6 +190,7 @@ void Channel::finish_request(Request& r, vp_status status, std::string message) 
   free_.push_back(static_cast<std::size_t>(&r - slots_.data()));
   if (t->asynchronous) --asynchronous_;
   --t->left;
+  t->deadline = platform::now() + t->patience;
   if (status != VP_OK && t->status == VP_OK) {
     t->status = status;
     t->message = std::move(message);

@@ -69,10 +69,10 @@ Channel& Session::channel_for(const Move& move) {
 Status Session::run(const Move& move) {
   if (in_completion()) return error(VP_BUSY, "a callback must not block: use vp_read_async there");
   auto transfer = std::make_shared<Transfer>();
-  transfer->deadline = platform::now() + options_.call_deadline;
+  transfer->patience = options_.call_deadline;
   Channel& channel = channel_for(move);
   VP_CHECK(channel.start(transfer, move));
-  if (!channel.wait(*transfer, transfer->deadline)) {
+  if (!channel.wait_to_end(*transfer)) {
     const bool away = !control_.is_connected();
     channel.give_up(
         *transfer, away ? VP_UNREACHABLE : VP_TIMEOUT,

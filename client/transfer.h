@@ -14,11 +14,12 @@ namespace vrampool::client {
 
 // Threads: the fields below `guarded` belong to the channel's lock.
 struct Transfer {
-  Instant deadline{};
+  Duration patience{};  // without any progress
   bool asynchronous = false;
   vp_completion completion = nullptr;
   void* user = nullptr;
   // ---- guarded ----
+  Instant deadline{};       // moves on with every answer
   std::uint32_t left = 0;   // requests without an answer
   bool submitting = false;  // more requests will follow
   bool done = false;

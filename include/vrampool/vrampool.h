@@ -6,7 +6,8 @@
  *   Errors:    returned as vp_status; vp_last_error() holds one line for a person about the calling thread's
  *              last failed call. Outputs are written only when VP_OK is returned. Nothing throws.
  *   Handles:   small integers, checked on each use. 0, a closed handle or one of another kind is VP_INVALID.
- *   Blocking:  calls that ask the daemon block until it answers, at most `call_deadline_ms` (VP_TIMEOUT).
+ *   Blocking:  calls that ask the daemon block until it answers, at most `call_deadline_ms` (VP_TIMEOUT); reads and
+ *              writes as long as bytes keep coming within it.
  *              While the daemon restarts they wait for it within the same deadline (then VP_UNREACHABLE).
  *   Units:     bytes and milliseconds; a page is VP_PAGE_BYTES. Ranges are [offset, offset + bytes).
  *   Strings:   UTF-8, ended by 0; borrowed for the call only.
