@@ -2,7 +2,8 @@
 add_compile_options(-Wall -Wextra -Wno-missing-field-initializers
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor> $<$<COMPILE_LANGUAGE:CXX>:-Woverloaded-virtual>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  add_compile_options(-Wshadow=local)
+  # Files that are compiled in groups are included by a file of the build system; to GCC that looks like a header.
+  add_compile_options(-Wshadow=local -Wno-subobject-linkage)
 endif()
 option(VP_WERROR "Warnings are errors" OFF)
 if(VP_WERROR)

@@ -11,7 +11,7 @@
 namespace vrampool::cli {
 namespace {
 
-constexpr std::uint64_t kBlockBytes = 1 << 20;
+constexpr std::uint64_t kRemoteBlockBytes = 1 << 20;
 constexpr std::size_t kScanRounds = 3;
 constexpr std::uint64_t kBytesPerTouch = 16 * kPageBytes;
 
@@ -59,12 +59,14 @@ Result<int> run_bench_page_read(const Invocation& in) {
 
 Result<int> run_bench_stream(const Invocation& in) {
   VP_TRY(scene, bench_scene(in));
-  const std::uint64_t bytes = std::max<std::uint64_t>(in.bytes("--bytes", 256 << 20) / kBlockBytes, 1) * kBlockBytes;
+  const std::uint64_t bytes =
+      std::max<std::uint64_t>(in.bytes("--bytes", 256 << 20) / kRemoteBlockBytes, 1) * kRemoteBlockBytes;
   bench::StreamOptionsBare o;
   o.tls = scene.tls;
   VP_TRY(bare, bench::best_bare_stream(o));
   return with_segment(in, scene.peer, bytes, [&](const vp::Segment& segment) {
-    return compare_and_print(in, "bench.stream", {bare, client_stream(segment)}, plan_for(5 * bytes / kBlockBytes));
+    return compare_and_print(in, "bench.stream", {bare, client_stream(segment)},
+                             plan_for(5 * bytes / kRemoteBlockBytes));
   });
 }
 
@@ -81,9 +83,9 @@ Result<int> run_bench_fault(const Invocation& in) {
 Result<int> run_bench_scan(const Invocation& in) {
   VP_TRY(scene, bench_scene(in));
   bench::Plan plan =
-      plan_for(std::max<std::uint64_t>(in.bytes("--bytes", 256 << 20) / kBlockBytes, kScanRounds), kScanRounds);
+      plan_for(std::max<std::uint64_t>(in.bytes("--bytes", 256 << 20) / kRemoteBlockBytes, kScanRounds), kScanRounds);
   plan.warm_up = 0;  // a page is read for the first time once
-  const std::uint64_t bytes = plan.rounds * plan.operations * kBlockBytes;
+  const std::uint64_t bytes = plan.rounds * plan.operations * kRemoteBlockBytes;
   return with_segment(in, scene.peer, bytes, [&](const vp::Segment& segment) {
     return compare_and_print(in, "bench.scan", {client_stream(segment), lazy_scan(segment)}, plan);
   });
