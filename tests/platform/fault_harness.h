@@ -39,6 +39,16 @@ inline constexpr bool kThreadSanitizer = false;
 inline constexpr Duration kPatience = Duration::seconds(20);
 inline constexpr std::size_t kWordsPerPage = kPageBytes / 8;
 
+// Races run for this long, and on a busy machine on until they have done enough to mean something.
+class RaceClock {
+ public:
+  explicit RaceClock(Duration wanted) : end_(now() + wanted) {}
+  bool goes_on(bool enough) const { return now() < end_ || (!enough && now() < end_ + kPatience); }
+
+ private:
+  Instant end_;
+};
+
 // What the sources under test are; those that this machine lacks are named in a message.
 void for_each_source(const std::function<void(FaultSourceKind)>& body);
 // The exit status, 128 + signal when killed.
