@@ -125,8 +125,10 @@ void Session::reattach_view(Link& link, const std::shared_ptr<View>& view, Statu
     }
     const Status taken = status_of(answer->body);
     if (taken || descriptors.empty()) continue;  // nobody waits in memory that is all here
-    if (means_removed(taken.error().code)) give_up_view(view, taken.error());
-    else broken = taken;  // not ready yet
+    if (means_removed(taken.error().code))
+      give_up_view(view, taken.error());
+    else
+      broken = taken;  // not ready yet
   }
 }
 
