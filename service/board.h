@@ -15,7 +15,7 @@ class Board {
   static Result<Board> create(const std::string& path);
   Board(Board&&) noexcept;
   Board& operator=(Board&&) = delete;
-  ~Board();    // unmaps; the file stays, so that a person can see the last words of a dead daemon
+  ~Board();  // unmaps; the file stays, so that a person can see the last words of a dead daemon
   void write(const wire::BoardText& text);
   // A descriptor that can only read.
   UniqueFd reader() const;

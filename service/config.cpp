@@ -31,14 +31,18 @@ class Section {
 
   void text(const char* key, std::string& out) {
     if (const toml::node* n = take(key)) {
-      if (auto v = n->value_exact<std::string>()) out = *v;
-      else fail(*n, "{}.{} must be a string", name_, key);
+      if (auto v = n->value_exact<std::string>())
+        out = *v;
+      else
+        fail(*n, "{}.{} must be a string", name_, key);
     }
   }
   void flag(const char* key, bool& out) {
     if (const toml::node* n = take(key)) {
-      if (auto v = n->value_exact<bool>()) out = *v;
-      else fail(*n, "{}.{} must be true or false", name_, key);
+      if (auto v = n->value_exact<bool>())
+        out = *v;
+      else
+        fail(*n, "{}.{} must be true or false", name_, key);
     }
   }
   template <class Int>
@@ -46,17 +50,24 @@ class Section {
     const toml::node* n = take(key);
     if (!n) return;
     const auto v = n->value_exact<std::int64_t>();
-    if (v && *v >= min && *v <= max) out = static_cast<Int>(*v);
-    else fail(*n, "{}.{} must be a whole number from {} to {}", name_, key, min, max);
+    if (v && *v >= min && *v <= max)
+      out = static_cast<Int>(*v);
+    else
+      fail(*n, "{}.{} must be a whole number from {} to {}", name_, key, min, max);
   }
   void bytes(const char* key, std::uint64_t& out) {
     const toml::node* n = take(key);
     if (!n) return;
-    if (auto whole = n->value_exact<std::int64_t>(); whole && *whole >= 0) { out = static_cast<std::uint64_t>(*whole); return; }
+    if (auto whole = n->value_exact<std::int64_t>(); whole && *whole >= 0) {
+      out = static_cast<std::uint64_t>(*whole);
+      return;
+    }
     const auto text = n->value_exact<std::string>();
     const auto parsed = text ? parse_bytes(*text) : Result<std::uint64_t>(error(VP_INVALID, "no size"));
-    if (parsed) out = *parsed;
-    else fail(*n, "{}.{} must be a size such as \"64GiB\"", name_, key);
+    if (parsed)
+      out = *parsed;
+    else
+      fail(*n, "{}.{} must be a size such as \"64GiB\"", name_, key);
   }
   void one_of(const char* key, std::string& out, std::initializer_list<const char*> choices) {
     const toml::node* n = take(key);
@@ -64,7 +75,10 @@ class Section {
     std::string all;
     const auto v = n->value_exact<std::string>();
     for (const char* choice : choices) {
-      if (v && *v == choice) { out = *v; return; }
+      if (v && *v == choice) {
+        out = *v;
+        return;
+      }
       all += (all.empty() ? "" : ", ") + std::string(choice);
     }
     fail(*n, "{}.{} must be one of: {}", name_, key, all);
@@ -74,8 +88,10 @@ class Section {
     if (!table_) return;
     for (const auto& [key, node] : *table_) {
       seen_.insert(std::string(key.str()));
-      if (auto v = node.value_exact<std::string>()) out[std::string(key.str())] = *v;
-      else fail(node, "{}.{} must be a string", name_, key.str());
+      if (auto v = node.value_exact<std::string>())
+        out[std::string(key.str())] = *v;
+      else
+        fail(node, "{}.{} must be a string", name_, key.str());
     }
   }
 
@@ -87,7 +103,8 @@ class Section {
   template <class... Args>
   void fail(const toml::node& at, fmt::format_string<Args...> text, Args&&... args) {
     if (!failure_) return;
-    failure_ = error(VP_INVALID, "{}:{}: {}", file_, at.source().begin.line, fmt::format(text, std::forward<Args>(args)...));
+    failure_ =
+        error(VP_INVALID, "{}:{}: {}", file_, at.source().begin.line, fmt::format(text, std::forward<Args>(args)...));
   }
   void refuse_unknown() {
     if (!table_) return;
@@ -158,7 +175,8 @@ Result<Config> parse_config(std::string_view text, std::string name) {
   Config c;
   c.source = name;
   toml::parse_result parsed = toml::parse(text, name);
-  if (!parsed) return error(VP_INVALID, "{}:{}: {}", name, parsed.error().source().begin.line, parsed.error().description());
+  if (!parsed)
+    return error(VP_INVALID, "{}:{}: {}", name, parsed.error().source().begin.line, parsed.error().description());
   const toml::table& root = parsed.table();
   std::set<std::string> known;
   Status failure;

@@ -17,7 +17,7 @@ namespace {
 #ifdef __APPLE__
 constexpr const char* kRootState = "/Library/Application Support/Vrampool";
 constexpr const char* kRootRun = "/var/run/vrampool";
-constexpr const char* kUserState = "/Library/Application Support/Vrampool";   // below the home directory
+constexpr const char* kUserState = "/Library/Application Support/Vrampool";  // below the home directory
 #else
 constexpr const char* kRootState = "/var/lib/vrampool";
 constexpr const char* kRootRun = "/run/vrampool";
@@ -38,7 +38,7 @@ std::string default_run_dir() {
 
 std::string default_memory_dir(const Config& c) {
 #ifdef __APPLE__
-  return c.state_dir + "/objects";   // the ledger of shared-memory names
+  return c.state_dir + "/objects";  // the ledger of shared-memory names
 #else
   return "/dev/shm/vrampool-" + std::to_string(::geteuid()) + "/" + c.node_name;
 #endif
@@ -88,7 +88,8 @@ Status complete_config(Config& c) {
   if (c.control_port != 0 && c.control_port == c.data_port)
     return error(VP_INVALID, "node.control_port and node.data_port are both {}: they must differ", c.control_port);
   if (c.fault_deadline_ms <= c.detection_ms)
-    return error(VP_INVALID, "timing.fault_deadline_ms ({}) must be larger than timing.detection_ms ({})", c.fault_deadline_ms, c.detection_ms);
+    return error(VP_INVALID, "timing.fault_deadline_ms ({}) must be larger than timing.detection_ms ({})",
+                 c.fault_deadline_ms, c.detection_ms);
   return complete_capacity(c);
 }
 

@@ -32,7 +32,12 @@ std::string login_name(std::uint32_t uid) {
 }  // namespace
 
 Control::Control(Loop& loop, Workers& files, Store& store, Config config, StartDataPlane start_data_plane)
-    : loop_(loop), files_(files), store_(store), config_(std::move(config)), start_data_plane_(std::move(start_data_plane)), sessions_(loop, *this) {}
+    : loop_(loop),
+      files_(files),
+      store_(store),
+      config_(std::move(config)),
+      start_data_plane_(std::move(start_data_plane)),
+      sessions_(loop, *this) {}
 
 Control::~Control() {
   loop_.forget(timer_);
@@ -76,13 +81,18 @@ Status Control::resume() {
     log::info("not in a pool: waiting for `vrampool init` or `vrampool join`");
     return {};
   }
-  if (!key) return error(VP_NOT_FOUND, "{}/pool.key is missing: restore it, or remove the state directory and join again", config_.state_dir);
-  if (key->pool != state.pool) return error(VP_CORRUPT, "{}/pool.key belongs to pool {}, the registry to {}: restore the right one", config_.state_dir, to_text(key->pool), to_text(state.pool));
+  if (!key)
+    return error(VP_NOT_FOUND, "{}/pool.key is missing: restore it, or remove the state directory and join again",
+                 config_.state_dir);
+  if (key->pool != state.pool)
+    return error(VP_CORRUPT, "{}/pool.key belongs to pool {}, the registry to {}: restore the right one",
+                 config_.state_dir, to_text(key->pool), to_text(state.pool));
   return start_node(std::move(state), *key);
 }
 
 Status Control::start_node(membership::DurableState state, const PoolKey& key) {
-  VP_TRY(node, Node::start(NodeParts{loop_, files_, store_, config_, birth_, key, start_data_plane_, *this}, std::move(state)));
+  VP_TRY(node, Node::start(NodeParts{loop_, files_, store_, config_, birth_, key, start_data_plane_, *this},
+                           std::move(state)));
   node_ = std::move(node);
   return {};
 }
@@ -118,11 +128,14 @@ void Control::drop_memory() {
 }
 
 void Control::tick() {
-  board_->write(wire::BoardText{static_cast<std::uint32_t>(::getpid()), birth_.life, platform::now(), board_report(scene())});
+  board_->write(
+      wire::BoardText{static_cast<std::uint32_t>(::getpid()), birth_.life, platform::now(), board_report(scene())});
   timer_ = loop_.after(Duration::millis(kBoardEveryMs), [this] { tick(); });
 }
 
-Scene Control::scene() const { return Scene{config_, node_.get(), store_, sessions_, birth_, started_unix_ms_, entering_}; }
+Scene Control::scene() const {
+  return Scene{config_, node_.get(), store_, sessions_, birth_, started_unix_ms_, entering_};
+}
 
 std::string Control::status_json() { return text_of(node_report(scene())); }
 
@@ -168,11 +181,14 @@ void Control::loss(ClientNo client, wire::LossEventT event) { sessions_.tell_los
 
 Task<LocalAnswer> Control::handle(SessionPtr session, LocalBody request, std::vector<UniqueFd> descriptors) {
   if (auto* ask = request.AsAdmin()) co_return co_await admin(std::move(session), std::move(*ask));
-  if (!node_) co_return answer_status(error(VP_NOT_FOUND, "this node is in no pool: run `vrampool init` or `vrampool join`"));
+  if (!node_)
+    co_return answer_status(error(VP_NOT_FOUND, "this node is in no pool: run `vrampool init` or `vrampool join`"));
   co_return co_await handle_in_pool(std::move(session), std::move(request), std::move(descriptors));
 }
 
-LocalAnswer answer_status(const Status& status, std::string message) { return LocalAnswer{done_body(status, std::move(message)), {}}; }
+LocalAnswer answer_status(const Status& status, std::string message) {
+  return LocalAnswer{done_body(status, std::move(message)), {}};
+}
 
 LocalAnswer answer_json(const boost::json::object& document) {
   wire::JsonReplyT reply;

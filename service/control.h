@@ -96,10 +96,10 @@ class Control final : private SessionsOwner, private NodeOwner {
   std::int64_t started_unix_ms_ = 0;
   std::optional<Board> board_;
   UniqueFd fault_device_;
-  std::map<std::uint32_t, std::string> principals_;   // by uid, as looked up
+  std::map<std::uint32_t, std::string> principals_;  // by uid, as looked up
   Sessions sessions_;
   std::unique_ptr<Node> node_;
-  bool entering_ = false;      // init or join is under way
+  bool entering_ = false;  // init or join is under way
   bool stopping_ = false;
   std::uint64_t timer_ = 0;
 };

@@ -70,22 +70,27 @@ Task<LocalAnswer> Control::admin(SessionPtr session, wire::AdminT ask) {
 // ---- entering and leaving a pool ----
 
 Task<LocalAnswer> Control::init(SessionPtr) {
-  if (node_ || entering_) co_return answer_status(error(VP_EXISTS, "this node is in a pool already: `vrampool leave` comes first"));
+  if (node_ || entering_)
+    co_return answer_status(error(VP_EXISTS, "this node is in a pool already: `vrampool leave` comes first"));
   const PoolKey key = PoolKey::make();
-  Result<membership::DurableState> state = found_pool(birth_, config_, key.pool, advertised_addresses(config_, config_.control_port));
+  Result<membership::DurableState> state =
+      found_pool(birth_, config_, key.pool, advertised_addresses(config_, config_.control_port));
   if (!state) co_return answer_status(state.error());
   log::info("founding pool {}", to_text(key.pool));
   co_return co_await enter(std::move(*state), key, "init");
 }
 
 Task<LocalAnswer> Control::join(wire::AdminT ask) {
-  if (node_ || entering_) co_return answer_status(error(VP_EXISTS, "this node is in a pool already: `vrampool leave` comes first"));
+  if (node_ || entering_)
+    co_return answer_status(error(VP_EXISTS, "this node is in a pool already: `vrampool leave` comes first"));
   std::string token = first(ask);
-  if (const std::string key = word(sent_with(ask), "key"); !key.empty()) token = key.substr(0, key.find('@')) + "@" + token;
+  if (const std::string key = word(sent_with(ask), "key"); !key.empty())
+    token = key.substr(0, key.find('@')) + "@" + token;
   Result<Invitation> invitation = parse_token(token);
   if (!invitation) co_return answer_status(invitation.error());
   entering_ = true;
-  Result<membership::DurableState> state = co_await join_pool(loop_, birth_, config_, *invitation, advertised_addresses(config_, config_.control_port));
+  Result<membership::DurableState> state =
+      co_await join_pool(loop_, birth_, config_, *invitation, advertised_addresses(config_, config_.control_port));
   entering_ = false;
   if (!state) co_return answer_status(state.error());
   co_return co_await enter(std::move(*state), invitation->key, "join");
@@ -102,10 +107,13 @@ Task<LocalAnswer> Control::enter(membership::DurableState state, PoolKey key, co
     co_return answer_status(entered);
   }
   const Instant until = platform::now() + Duration::millis(kEnterDeadlineMs);
-  const std::function<bool()> is_in = [this] { return node_ && node_->machine().is_current(node_->self()) && node_->machine().registry_is_current(platform::now()); };
+  const std::function<bool()> is_in = [this] {
+    return node_ && node_->machine().is_current(node_->self()) && node_->machine().registry_is_current(platform::now());
+  };
   while (!is_in() && platform::now() < until) co_await loop_.sleep(Duration::millis(20));
   if (!is_in())
-    co_return answer_status(error(VP_TIMEOUT, "admitted, but the coordinator has not taken this node into its view yet: see `vrampool status`"));
+    co_return answer_status(error(
+        VP_TIMEOUT, "admitted, but the coordinator has not taken this node into its view yet: see `vrampool status`"));
   json::object o = document(verb);
   o["pool"] = to_text(key.pool);
   o["member"] = node_->self().member.value;
@@ -127,8 +135,9 @@ LocalAnswer Control::invite() {
 
 Task<LocalAnswer> Control::leave(bool force) {
   if (!force && node_->pieces().accounts().pieces() > 0)
-    co_return answer_status(error(VP_BUSY, "this node holds {} of the pool's data: remove those segments first, or say --force and lose them",
-                                  format_bytes(node_->pieces().accounts().used_bytes())));
+    co_return answer_status(error(
+        VP_BUSY, "this node holds {} of the pool's data: remove those segments first, or say --force and lose them",
+        format_bytes(node_->pieces().accounts().used_bytes())));
   Members::What what = membership::Leave{};
   const Result<membership::CommandDone> done = co_await node_->members().run(std::move(what));
   if (!done) co_return answer_status(done.error());
@@ -150,7 +159,8 @@ Task<LocalAnswer> Control::forget(std::string name) {
 
 Task<LocalAnswer> Control::promote(std::string name, bool force) {
   const MemberNo member = name.empty() ? node_->self().member : member_named(name).value_or(MemberNo{});
-  if (member.value == 0) co_return answer_status(error(VP_NOT_FOUND, "no node \"{}\" on the roster: see `vrampool nodes`", name));
+  if (member.value == 0)
+    co_return answer_status(error(VP_NOT_FOUND, "no node \"{}\" on the roster: see `vrampool nodes`", name));
   const std::string who = node_->members().name_of(member);
   wire::PromoteRequestT ask;
   ask.force = force;
@@ -159,7 +169,8 @@ Task<LocalAnswer> Control::promote(std::string name, bool force) {
   if (!answer) co_return answer_status(answer.error());
   const auto* outcome = answer->AsPieceReply();
   if (!outcome) co_return answer_status(error(VP_CORRUPT, "{} gave an unexpected answer", who));
-  if (outcome->status != VP_OK) co_return answer_status(Error{static_cast<vp_status>(outcome->status), outcome->message});
+  if (outcome->status != VP_OK)
+    co_return answer_status(Error{static_cast<vp_status>(outcome->status), outcome->message});
   co_return answer_status({}, who + " coordinates the pool now");
 }
 
@@ -171,7 +182,8 @@ LocalAnswer Control::donate(const std::string& size) {
   config_.capacity_bytes = changed.capacity_bytes;
   node_->pieces().set_capacity(changed.capacity_bytes);
   log::info("this node donates {} now", format_bytes(changed.capacity_bytes));
-  return answer_status({}, fmt::format("this node donates {} now; memory.capacity in the configuration makes it last", format_bytes(changed.capacity_bytes)));
+  return answer_status({}, fmt::format("this node donates {} now; memory.capacity in the configuration makes it last",
+                                       format_bytes(changed.capacity_bytes)));
 }
 
 // ---- showing ----
@@ -184,8 +196,11 @@ Task<Heard> Control::hear_members() {
   for (const auto& v : node_->machine().view().members) {
     const MemberNo member{v->member};
     if (v->state != wire::MemberState::alive) continue;
-    if (member == node_->self().member) heard[member] = node_report(scene());
-    else asked.emplace_back(member, node_->peers().call(member, body_of(wire::StatusRequestT{}), Duration::millis(kHearDeadlineMs)));
+    if (member == node_->self().member)
+      heard[member] = node_report(scene());
+    else
+      asked.emplace_back(
+          member, node_->peers().call(member, body_of(wire::StatusRequestT{}), Duration::millis(kHearDeadlineMs)));
   }
   for (auto& [member, reply] : asked) {
     Result<Body> answer = co_await reply;
@@ -215,7 +230,8 @@ Task<LocalAnswer> Control::show(wire::AdminT ask, Who who) {
     o["segments"] = segments_report(scene(), heard, first(ask), who);
   } else if (verb == "df") {
     std::uint64_t capacity = 0, used = 0;
-    for (const auto& [member, node] : heard) capacity += number(node, "capacity_bytes", 0), used += number(node, "used_bytes", 0);
+    for (const auto& [member, node] : heard)
+      capacity += number(node, "capacity_bytes", 0), used += number(node, "used_bytes", 0);
     o["nodes"] = nodes_report(scene(), heard);
     o["capacity_bytes"] = capacity;
     o["used_bytes"] = used;
@@ -231,14 +247,18 @@ Task<LocalAnswer> Control::show(wire::AdminT ask, Who who) {
 }
 
 Task<LocalAnswer> Control::bench(wire::AdminT ask) {
-  if (first(ask) != "page-read" || ask.arguments.size() < 2) co_return answer_status(error(VP_INVALID, "bench knows: page-read NODE"));
+  if (first(ask) != "page-read" || ask.arguments.size() < 2)
+    co_return answer_status(error(VP_INVALID, "bench knows: page-read NODE"));
   const auto member = member_named(ask.arguments[1]);
-  if (!member) co_return answer_status(error(VP_NOT_FOUND, "no node \"{}\" on the roster: see `vrampool nodes`", ask.arguments[1]));
+  if (!member)
+    co_return answer_status(
+        error(VP_NOT_FOUND, "no node \"{}\" on the roster: see `vrampool nodes`", ask.arguments[1]));
   const json::object sent = sent_with(ask);
   DataPlane::BenchAsk b;
   b.peer = *member;
   b.count = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(number(sent, "count", 1000), 1, kBenchReadsMax));
-  b.bytes = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(number(sent, "bytes", kPageBytes), 1, kPageBytes * kPagesPerMessageMax));
+  b.bytes = static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(number(sent, "bytes", kPageBytes), 1, kPageBytes * kPagesPerMessageMax));
   b.echo = !sent.contains("echo") || truth(sent, "echo");
   auto done = loop_.reply<Result<DataPlane::BenchAnswer>>();
   node_->data().bench_page_read(b, [done](Result<DataPlane::BenchAnswer> r) { done.set(std::move(r)); });

@@ -21,8 +21,10 @@ LocalAnswer started(const Result<std::uint64_t>& job) {
 
 Task<LocalAnswer> Control::handle_jobs(SessionPtr session, LocalBody request) {
   Jobs& jobs = node_->jobs();
-  if (auto* ask = request.AsImportJob()) co_return started(jobs.start_import(std::move(*ask), session->who, session->rights));
-  if (auto* ask = request.AsExportJob()) co_return started(jobs.start_export(std::move(*ask), session->who, session->rights));
+  if (auto* ask = request.AsImportJob())
+    co_return started(jobs.start_import(std::move(*ask), session->who, session->rights));
+  if (auto* ask = request.AsExportJob())
+    co_return started(jobs.start_export(std::move(*ask), session->who, session->rights));
   if (auto* ask = request.AsVerifyJob()) co_return started(jobs.start_verify(std::move(*ask), session->who));
   if (auto* ask = request.AsJobCancel()) co_return answer_status(jobs.cancel(ask->job, session->who));
   co_return co_await query_job(session, std::move(*request.AsJobQuery()));

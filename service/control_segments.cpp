@@ -1,7 +1,6 @@
 // Requests of programs about segments and views.
-#include "service/control.h"
-
 #include "base/log.h"
+#include "service/control.h"
 
 namespace vrampool::service {
 namespace {
@@ -14,35 +13,50 @@ constexpr std::size_t kPartsMax = kFrameDescriptorsMax;
 Task<LocalAnswer> Control::handle_in_pool(SessionPtr session, LocalBody request, std::vector<UniqueFd> descriptors) {
   using wire::LocalBody;
   switch (request.type) {
-    case LocalBody::OpenSegment: co_return open_segment(*session, *request.AsOpenSegment());
-    case LocalBody::MapSegment: co_return co_await map(session, std::move(*request.AsMapSegment()));
-    case LocalBody::AttachView: co_return co_await attach_view(session, std::move(*request.AsAttachView()), std::move(descriptors));
-    case LocalBody::UnmapView: co_return co_await unmap(session, request.AsUnmapView()->view);
-    case LocalBody::Prefetch: co_return co_await prefetch(session, std::move(*request.AsPrefetch()));
-    case LocalBody::PinRange: co_return co_await pin(session, std::move(*request.AsPinRange()));
-    case LocalBody::RangeStatus: co_return co_await range_status(session, std::move(*request.AsRangeStatus()));
+    case LocalBody::OpenSegment:
+      co_return open_segment(*session, *request.AsOpenSegment());
+    case LocalBody::MapSegment:
+      co_return co_await map(session, std::move(*request.AsMapSegment()));
+    case LocalBody::AttachView:
+      co_return co_await attach_view(session, std::move(*request.AsAttachView()), std::move(descriptors));
+    case LocalBody::UnmapView:
+      co_return co_await unmap(session, request.AsUnmapView()->view);
+    case LocalBody::Prefetch:
+      co_return co_await prefetch(session, std::move(*request.AsPrefetch()));
+    case LocalBody::PinRange:
+      co_return co_await pin(session, std::move(*request.AsPinRange()));
+    case LocalBody::RangeStatus:
+      co_return co_await range_status(session, std::move(*request.AsRangeStatus()));
     case LocalBody::ImportJob:
     case LocalBody::ExportJob:
     case LocalBody::VerifyJob:
     case LocalBody::JobQuery:
-    case LocalBody::JobCancel: co_return co_await handle_jobs(session, std::move(request));
-    default: co_return co_await handle_segments(session, std::move(request));
+    case LocalBody::JobCancel:
+      co_return co_await handle_jobs(session, std::move(request));
+    default:
+      co_return co_await handle_segments(session, std::move(request));
   }
 }
 
 Task<LocalAnswer> Control::handle_segments(SessionPtr session, LocalBody request) {
   using wire::LocalBody;
   switch (request.type) {
-    case LocalBody::CreateSegment: co_return co_await create(session, std::move(*request.AsCreateSegment()));
-    case LocalBody::SealSegment: co_return co_await seal(session, request.AsSealSegment()->id);
-    case LocalBody::AbortSegment: co_return co_await abort(session, request.AsAbortSegment()->id);
-    case LocalBody::RemoveSegment: co_return co_await remove(session, std::move(*request.AsRemoveSegment()));
+    case LocalBody::CreateSegment:
+      co_return co_await create(session, std::move(*request.AsCreateSegment()));
+    case LocalBody::SealSegment:
+      co_return co_await seal(session, request.AsSealSegment()->id);
+    case LocalBody::AbortSegment:
+      co_return co_await abort(session, request.AsAbortSegment()->id);
+    case LocalBody::RemoveSegment:
+      co_return co_await remove(session, std::move(*request.AsRemoveSegment()));
     case LocalBody::RenameSegment: {
       const wire::RenameSegmentT& ask = *request.AsRenameSegment();
       const Status renamed = co_await node_->segments().rename(ask.from, ask.to, session->who);
       co_return answer_status(renamed);
     }
-    default: co_return answer_status(error(VP_UNSUPPORTED, "this daemon does not know that request: is the program newer than the daemon?"));
+    default:
+      co_return answer_status(
+          error(VP_UNSUPPORTED, "this daemon does not know that request: is the program newer than the daemon?"));
   }
 }
 
@@ -61,16 +75,22 @@ LocalAnswer Control::open_segment(const Session& session, const wire::OpenSegmen
 Task<LocalAnswer> Control::map(SessionPtr session, wire::MapSegmentT ask) {
   const Result<Record> record = node_->segments().find("", ask.id, session->who);
   if (!record) co_return answer_status(record.error());
-  if ((*record)->state != wire::SegmentState::sealed) co_return answer_status(error(VP_BUSY, "segment {} is not sealed yet", to_text(ask.id)));
-  if (session->views.size() >= kViewsPerSessionMax) co_return answer_status(error(VP_BUSY, "{} views of this program: it may have no more", kViewsPerSessionMax));
+  if ((*record)->state != wire::SegmentState::sealed)
+    co_return answer_status(error(VP_BUSY, "segment {} is not sealed yet", to_text(ask.id)));
+  if (session->views.size() >= kViewsPerSessionMax)
+    co_return answer_status(error(VP_BUSY, "{} views of this program: it may have no more", kViewsPerSessionMax));
   auto done = loop_.reply<Result<std::shared_ptr<DataPlane::MappedView>>>();
   node_->data().map(session->client, ask, [done](Result<DataPlane::MappedView> r) {
-    if (r) done.set(std::make_shared<DataPlane::MappedView>(std::move(*r)));
-    else done.set(r.take_error());
+    if (r)
+      done.set(std::make_shared<DataPlane::MappedView>(std::move(*r)));
+    else
+      done.set(r.take_error());
   });
   const auto view = co_await done;
   if (!view) co_return answer_status(view.error());
-  if ((*view)->descriptors.size() > kPartsMax) co_return answer_status(error(VP_UNSUPPORTED, "that range has {} parts: map at most {} at once", (*view)->descriptors.size(), kPartsMax));
+  if ((*view)->descriptors.size() > kPartsMax)
+    co_return answer_status(error(VP_UNSUPPORTED, "that range has {} parts: map at most {} at once",
+                                  (*view)->descriptors.size(), kPartsMax));
   session->views[(*view)->view] = ask.id;
   wire::MappedT mapped;
   mapped.view = (*view)->view;
@@ -153,7 +173,8 @@ Task<LocalAnswer> Control::create(SessionPtr session, wire::CreateSegmentT ask) 
 }
 
 Task<LocalAnswer> Control::seal(SessionPtr session, SegmentId id) {
-  if (!session->creating.contains(id)) co_return answer_status(error(VP_DENIED, "segment {} is not being created by this program", to_text(id)));
+  if (!session->creating.contains(id))
+    co_return answer_status(error(VP_DENIED, "segment {} is not being created by this program", to_text(id)));
   const Result<Record> sealed = co_await node_->segments().seal(id, nullptr);
   if (!sealed) co_return answer_status(sealed.error());
   session->creating.erase(id);
@@ -161,7 +182,8 @@ Task<LocalAnswer> Control::seal(SessionPtr session, SegmentId id) {
 }
 
 Task<LocalAnswer> Control::abort(SessionPtr session, SegmentId id) {
-  if (session->creating.erase(id) == 0) co_return answer_status(error(VP_DENIED, "segment {} is not being created by this program", to_text(id)));
+  if (session->creating.erase(id) == 0)
+    co_return answer_status(error(VP_DENIED, "segment {} is not being created by this program", to_text(id)));
   const Status dropped = co_await node_->segments().abort(id);
   co_return answer_status(dropped);
 }
@@ -169,11 +191,15 @@ Task<LocalAnswer> Control::abort(SessionPtr session, SegmentId id) {
 Task<LocalAnswer> Control::remove(SessionPtr session, wire::RemoveSegmentT ask) {
   const Result<Record> record = node_->segments().find(ask.name, {}, session->who);
   if (!record) co_return answer_status(record.error());
-  if (!may_change(session->who, **record)) co_return answer_status(error(VP_DENIED, "segment \"{}\" belongs to {}", ask.name, (*record)->principal));
+  if (!may_change(session->who, **record))
+    co_return answer_status(error(VP_DENIED, "segment \"{}\" belongs to {}", ask.name, (*record)->principal));
   std::size_t users = 0;
   for (const auto& other : sessions_.all())
     for (const auto& [view, segment] : other->views) users += segment == (*record)->id;
-  if (users > 0 && !ask.force) co_return answer_status(error(VP_BUSY, "segment \"{}\" is mapped by {} views on this node: say --force, they keep what they have mapped", ask.name, users));
+  if (users > 0 && !ask.force)
+    co_return answer_status(error(
+        VP_BUSY, "segment \"{}\" is mapped by {} views on this node: say --force, they keep what they have mapped",
+        ask.name, users));
   const Status removed = co_await node_->segments().remove((*record)->id);
   co_return answer_status(removed);
 }

@@ -22,7 +22,8 @@ Result<std::uint16_t> free_port() {
   at.sin_family = AF_INET;
   at.sin_addr.s_addr = htonl(INADDR_ANY);
   socklen_t length = sizeof at;
-  if (!fd || ::bind(fd.get(), reinterpret_cast<sockaddr*>(&at), length) != 0 || ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&at), &length) != 0)
+  if (!fd || ::bind(fd.get(), reinterpret_cast<sockaddr*>(&at), length) != 0 ||
+      ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&at), &length) != 0)
     return error_errno(errno, "choosing a control port");
   return ntohs(at.sin_port);
 }

@@ -24,7 +24,9 @@ class Daemon {
   std::uint16_t data_port();
   // Runs `fn(Control&)` on the control thread and waits.
   template <class F>
-  auto ask(F fn) { return loop_->call([this, &fn] { return fn(*control_); }); }
+  auto ask(F fn) {
+    return loop_->call([this, &fn] { return fn(*control_); });
+  }
 
  private:
   explicit Daemon(Config config) : config_(std::move(config)) {}
@@ -35,7 +37,7 @@ class Daemon {
   std::unique_ptr<Store> store_;
   std::unique_ptr<Loop> loop_;
   std::unique_ptr<Workers> files_;
-  std::unique_ptr<Control> control_;    // made and destroyed on the control thread
+  std::unique_ptr<Control> control_;  // made and destroyed on the control thread
   std::thread thread_;
 };
 

@@ -42,8 +42,10 @@ int cleanup(const Config& config) {
 
 void prepare_process() {
   platform::block_sigpipe();
-  if (const auto limit = platform::raise_descriptor_limit(kDescriptorsWanted); !limit) log::warn("{}", limit.error().message);
-  if (const Status ranked = platform::set_oom_score_adjust(kOomScore); !ranked) log::debug("{}", ranked.error().message);
+  if (const auto limit = platform::raise_descriptor_limit(kDescriptorsWanted); !limit)
+    log::warn("{}", limit.error().message);
+  if (const Status ranked = platform::set_oom_score_adjust(kOomScore); !ranked)
+    log::debug("{}", ranked.error().message);
 }
 
 int serve(Config config, StartDataPlane start_data_plane) {
@@ -62,7 +64,8 @@ int serve(Config config, StartDataPlane start_data_plane) {
   }
   log::info("listening for programs on {}", socket);
   int got = 0;
-  while (sigwait(&signals, &got) != 0 || got == SIGHUP) {}
+  while (sigwait(&signals, &got) != 0 || got == SIGHUP) {
+  }
   log::info("stopping on signal {}", got);
   (*daemon)->stop();
   return 0;
@@ -78,11 +81,14 @@ int run_daemon(int argc, char** argv, StartDataPlane start_data_plane) {
       fmt::print(flags->exit_code == 0 ? stdout : stderr, "{}", flags->text);
       return flags->exit_code;
     case Command::check_config:
-      fmt::print("{} is good: node {}, donates {}\n", flags->config.source.empty() ? "the default configuration" : flags->config.source,
+      fmt::print("{} is good: node {}, donates {}\n",
+                 flags->config.source.empty() ? "the default configuration" : flags->config.source,
                  flags->config.node_name, format_bytes(flags->config.capacity_bytes));
       return 0;
-    case Command::cleanup: return cleanup(flags->config);
-    case Command::serve: return serve(std::move(flags->config), std::move(start_data_plane));
+    case Command::cleanup:
+      return cleanup(flags->config);
+    case Command::serve:
+      return serve(std::move(flags->config), std::move(start_data_plane));
   }
   return 1;
 }

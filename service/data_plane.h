@@ -53,7 +53,7 @@ struct Peer {
   bool tls = false;
 };
 
-struct Figures {              // counters since start; the status board shows them
+struct Figures {  // counters since start; the status board shows them
   std::uint64_t capacity_bytes = 0, used_bytes = 0, cache_bytes = 0, pieces = 0, views = 0;
   std::uint64_t faults = 0, pages_fetched = 0, pages_served = 0, bytes_in = 0, bytes_out = 0;
   std::uint64_t crc_errors = 0, retries = 0, poisoned_pages = 0, evicted_pages = 0;
@@ -63,19 +63,19 @@ struct Figures {              // counters since start; the status board shows th
 struct DataPlaneOptions {
   Sender self{};
   Incarnation incarnation{};
-  std::string memory_dir;        // where shared objects live (a tmpfs)
-  std::string ledger_dir;        // state directory of the object ledger
+  std::string memory_dir;  // where shared objects live (a tmpfs)
+  std::string ledger_dir;  // state directory of the object ledger
   std::uint64_t capacity_bytes = 0;
-  std::uint64_t cache_bytes = 0; // what cache objects may hold before eviction starts
+  std::uint64_t cache_bytes = 0;  // what cache objects may hold before eviction starts
   unsigned movers = 2;
   std::string listen_address = "127.0.0.1";
-  std::uint16_t data_port = 0;   // 0: any; see DataPlane::data_port()
-  bool data_tls = false;         // insist on TLS for data
-  std::vector<std::byte> pool_key;   // external PSK of TLS 1.3
+  std::uint16_t data_port = 0;      // 0: any; see DataPlane::data_port()
+  bool data_tls = false;            // insist on TLS for data
+  std::vector<std::byte> pool_key;  // external PSK of TLS 1.3
   std::string pool_key_id;
   Duration fault_deadline = Duration::millis(kFaultDeadlineMs);
   Duration retry_every = Duration::millis(500);
-  Duration spin = Duration::micros(0);   // how long the engine polls after activity before it blocks
+  Duration spin = Duration::micros(0);  // how long the engine polls after activity before it blocks
   bool force_posix_faults = false;
   // Runs a function on the control thread.
   std::function<void(std::function<void()>)> post;
@@ -105,13 +105,13 @@ class DataPlane {
   // Starts the threads, opens the data listener, adopts what memory_dir holds.
   // Errors: port in use, memory_dir unusable.
   static Result<std::unique_ptr<DataPlane>> start(DataPlaneOptions);
-  virtual ~DataPlane() = default;   // stops and joins; keeps every object for the next life
+  virtual ~DataPlane() = default;  // stops and joins; keeps every object for the next life
 
   virtual std::uint16_t data_port() const = 0;
   virtual const std::vector<PieceReport>& adopted() const = 0;
-  virtual Figures figures() const = 0;                     // Threads: any
+  virtual Figures figures() const = 0;  // Threads: any
   virtual void set_capacity(std::uint64_t bytes) = 0;
-  virtual std::string fault_source() const = 0;            // "userfaultfd" or "posix (reason)"
+  virtual std::string fault_source() const = 0;  // "userfaultfd" or "posix (reason)"
 
   // ---- who lives ----
   virtual void set_members(const wire::ViewT& view, std::vector<Peer> peers) = 0;
@@ -120,9 +120,9 @@ class DataPlane {
 
   // ---- pieces on this node ----
   virtual void create_piece(SegmentId, const wire::PieceT&, std::uint64_t token, Done) = 0;
-  virtual void freeze_piece(PieceId, std::uint64_t token, DoneWith<Sha256>) = 0;   // waits for bodies in flight
+  virtual void freeze_piece(PieceId, std::uint64_t token, DoneWith<Sha256>) = 0;  // waits for bodies in flight
   virtual void seal_piece(PieceId, Done) = 0;
-  virtual void free_piece(PieceId, Done) = 0;              // unpublish, every loop lets go, unlink
+  virtual void free_piece(PieceId, Done) = 0;  // unpublish, every loop lets go, unlink
 
   // ---- segments as this node's clients see them ----
   // Makes a record known to the loops (placement for reads). Again with a newer layout_version: replaces it.
@@ -133,7 +133,7 @@ class DataPlane {
   struct MappedView {
     std::uint64_t view = 0;
     std::vector<wire::ViewPartT> parts;
-    std::vector<UniqueFd> descriptors;       // one per part, read-only
+    std::vector<UniqueFd> descriptors;  // one per part, read-only
   };
   // Lazy: answers at once. Resident: answers when every page is there (progress through figures()), or with the error.
   virtual void map(ClientNo, const wire::MapSegmentT&, DoneWith<MappedView>) = 0;
@@ -153,8 +153,17 @@ class DataPlane {
   virtual std::unique_ptr<BulkChannel> bulk_channel() = 0;
 
   // ---- measuring: `count` page reads from `peer`, engine to engine; per-read nanoseconds ----
-  struct BenchAsk { MemberNo peer{}; std::uint32_t count = 0; std::uint32_t bytes = kPageBytes; bool echo = true; SegmentId segment{}; };
-  struct BenchAnswer { std::vector<std::uint32_t> ns; std::int64_t cpu_ns = 0; };
+  struct BenchAsk {
+    MemberNo peer{};
+    std::uint32_t count = 0;
+    std::uint32_t bytes = kPageBytes;
+    bool echo = true;
+    SegmentId segment{};
+  };
+  struct BenchAnswer {
+    std::vector<std::uint32_t> ns;
+    std::int64_t cpu_ns = 0;
+  };
   virtual void bench_page_read(BenchAsk, DoneWith<BenchAnswer>) = 0;
 };
 

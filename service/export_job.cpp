@@ -22,7 +22,7 @@ struct Output {
   std::string path;
   std::uint64_t bytes = 0;
   std::vector<wire::FileRangeT> ranges;
-  std::vector<std::uint8_t> sha256;     // empty: unknown
+  std::vector<std::uint8_t> sha256;  // empty: unknown
 };
 
 std::uint64_t end_of_tensors(const wire::RecordT& r) {
@@ -46,7 +46,8 @@ Output plain_output(const wire::RecordT& r, const std::string& directory) {
 Result<std::vector<Output>> outputs_of(const wire::RecordT& r, const std::string& directory) {
   std::vector<Output> out;
   for (const auto& f : r.files) {
-    if (!check_name(f->name) || f->name.find('/') != std::string::npos) return error(VP_CORRUPT, "\"{}\" names a source file that cannot be written: \"{}\"", r.name, f->name);
+    if (!check_name(f->name) || f->name.find('/') != std::string::npos)
+      return error(VP_CORRUPT, "\"{}\" names a source file that cannot be written: \"{}\"", r.name, f->name);
     out.push_back({directory + "/" + f->name, f->bytes, {}, f->sha256});
   }
   for (const auto& range : r.ranges) {
@@ -56,7 +57,8 @@ Result<std::vector<Output>> outputs_of(const wire::RecordT& r, const std::string
   }
   for (Output& o : out) {
     std::uint64_t at = 0;
-    std::sort(o.ranges.begin(), o.ranges.end(), [](const auto& a, const auto& b) { return a.file_offset < b.file_offset; });
+    std::sort(o.ranges.begin(), o.ranges.end(),
+              [](const auto& a, const auto& b) { return a.file_offset < b.file_offset; });
     for (const auto& range : o.ranges) at += range.file_offset == at ? range.bytes : 0;
     if (at != o.bytes) return error(VP_CORRUPT, "the record of \"{}\" does not cover {}", r.name, o.path);
   }
@@ -66,7 +68,8 @@ Result<std::vector<Output>> outputs_of(const wire::RecordT& r, const std::string
 
 Status refuse_overwriting(const std::vector<Output>& outputs, bool overwrite) {
   for (const Output& o : outputs)
-    if (!overwrite && ::access(o.path.c_str(), F_OK) == 0) return error(VP_EXISTS, "{}: exists already: say --overwrite to replace it", o.path);
+    if (!overwrite && ::access(o.path.c_str(), F_OK) == 0)
+      return error(VP_EXISTS, "{}: exists already: say --overwrite to replace it", o.path);
   return {};
 }
 
@@ -80,12 +83,14 @@ class Draft {
     ::unlink(d.temporary_.c_str());
     d.fd_ = UniqueFd(::open(d.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
     if (!d.fd_) return error_errno(errno, d.temporary_);
-    if (!rights.unlimited && rights.uid != ::geteuid() && ::fchown(d.fd_.get(), rights.uid, static_cast<gid_t>(rights.gid)) != 0)
+    if (!rights.unlimited && rights.uid != ::geteuid() &&
+        ::fchown(d.fd_.get(), rights.uid, static_cast<gid_t>(rights.gid)) != 0)
       return error_errno(errno, d.temporary_ + ": cannot be given to you");
     return d;
   }
   Draft() = default;
-  Draft(Draft&& o) noexcept : path_(std::move(o.path_)), temporary_(std::exchange(o.temporary_, "")), fd_(std::move(o.fd_)) {}
+  Draft(Draft&& o) noexcept
+      : path_(std::move(o.path_)), temporary_(std::exchange(o.temporary_, "")), fd_(std::move(o.fd_)) {}
   Draft& operator=(Draft&&) = delete;
   ~Draft() {
     if (!temporary_.empty()) ::unlink(temporary_.c_str());
@@ -112,7 +117,8 @@ class Draft {
 };
 
 // Reads any bytes of a segment; transfers are whole pages.
-Result<std::span<const std::byte>> read_bytes(BulkChannel& channel, const Record& record, std::uint64_t offset, std::size_t bytes, std::vector<std::byte>& buffer) {
+Result<std::span<const std::byte>> read_bytes(BulkChannel& channel, const Record& record, std::uint64_t offset,
+                                              std::size_t bytes, std::vector<std::byte>& buffer) {
   const std::uint64_t first = offset / kPageBytes * kPageBytes;
   const std::uint64_t end = (offset + bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
   buffer.resize(static_cast<std::size_t>(end - first));
@@ -128,7 +134,8 @@ Status write_output(BulkChannel& channel, Job& job, const Record& record, const 
     for (std::uint64_t done = 0; done < range.bytes;) {
       VP_CHECK(check_cancelled(job));
       const std::uint64_t at = range.segment_offset + done;
-      const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(range.bytes - done, kExportChunkBytes - at % kPageBytes));
+      const auto n =
+          static_cast<std::size_t>(std::min<std::uint64_t>(range.bytes - done, kExportChunkBytes - at % kPageBytes));
       VP_TRY(bytes, read_bytes(channel, record, at, n, buffer));
       hash.add(bytes);
       VP_CHECK(draft.append(bytes));
@@ -136,7 +143,8 @@ Status write_output(BulkChannel& channel, Job& job, const Record& record, const 
       job.done_bytes += n;
     }
   if (!output.sha256.empty() && to_bytes(hash.end()) != output.sha256)
-    return error(VP_CORRUPT, "{}: the bytes in the pool are not those of the imported file: run `vrampool verify {}`", output.path, record->name);
+    return error(VP_CORRUPT, "{}: the bytes in the pool are not those of the imported file: run `vrampool verify {}`",
+                 output.path, record->name);
   return draft.keep();
 }
 

@@ -90,7 +90,8 @@ Result<std::vector<std::string>> list_directory(const std::string& path, const F
   if (!directory) return error_errno(errno, path);
   std::vector<std::string> names;
   while (const dirent* entry = ::readdir(directory.get())) {
-    if (names.size() >= kDirectoryEntriesMax) return error(VP_INVALID, "{}: more than {} entries", path, kDirectoryEntriesMax);
+    if (names.size() >= kDirectoryEntriesMax)
+      return error(VP_INVALID, "{}: more than {} entries", path, kDirectoryEntriesMax);
     names.emplace_back(entry->d_name);
   }
   std::sort(names.begin(), names.end());

@@ -25,7 +25,8 @@ struct Overrides {
 };
 
 void describe(CLI::App& app, Overrides& o) {
-  app.add_option("--config", o.config_file, fmt::format("configuration file (default: {} when it exists)", kConfigFile));
+  app.add_option("--config", o.config_file,
+                 fmt::format("configuration file (default: {} when it exists)", kConfigFile));
   app.add_option("--name", o.name, "name of this node (default: the host's name)");
   app.add_option("--listen", o.listen, "address to listen on for other members");
   app.add_option("--advertise", o.advertise, "address under which other members reach this node");
@@ -38,7 +39,8 @@ void describe(CLI::App& app, Overrides& o) {
   app.add_option("--capacity", o.capacity, "donated memory, such as 64GiB or 60%");
   app.add_flag("--overcommit", o.overcommit, "allow a capacity above this machine's RAM");
   app.add_flag("--posix-faults", o.posix_faults, "do not use userfaultfd");
-  app.add_option("--log-level", o.log_level, "debug, info, warn or error")->check(CLI::IsMember({"debug", "info", "warn", "error"}));
+  app.add_option("--log-level", o.log_level, "debug, info, warn or error")
+      ->check(CLI::IsMember({"debug", "info", "warn", "error"}));
   app.add_flag("--foreground", o.foreground, "stay in the foreground (always so; accepted for scripts)");
   app.add_flag("--check-config", o.check, "check the configuration and exit");
   app.add_flag("--cleanup", o.cleanup, "remove every shared object this node left behind, and exit");

@@ -10,7 +10,7 @@ enum class Command { serve, check_config, cleanup, print_and_exit };
 struct Flags {
   Command command = Command::serve;
   Config config;
-  std::string text;      // for print_and_exit: help, version or a usage error
+  std::string text;  // for print_and_exit: help, version or a usage error
   int exit_code = 0;
 };
 

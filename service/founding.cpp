@@ -26,12 +26,15 @@ std::string machine_text() {
   return id ? to_hex(id->hi, id->lo) : "";
 }
 
-Result<membership::DurableState> found_pool(const Birth& birth, const Config& config, PoolId pool, std::vector<std::string> addresses) {
+Result<membership::DurableState> found_pool(const Birth& birth, const Config& config, PoolId pool,
+                                            std::vector<std::string> addresses) {
   using namespace membership;
   DurableState disk;
   disk.node = birth.node;
   Instant now = platform::now();
-  Machine machine({birth.node, birth.life, birth.incarnation, Duration::millis(config.detection_ms), Duration::millis(kControlCallDeadlineMs)}, disk, now);
+  Machine machine({birth.node, birth.life, birth.incarnation, Duration::millis(config.detection_ms),
+                   Duration::millis(kControlCallDeadlineMs)},
+                  disk, now);
   Input next = Command{1, Init{pool, config.node_name, std::move(addresses), machine_text()}};
   std::optional<CommandDone> done;
   for (int i = 0; i < kFoundingStepsMax && !done; ++i) {
@@ -52,7 +55,8 @@ Result<membership::DurableState> found_pool(const Birth& birth, const Config& co
   return disk;
 }
 
-Task<Result<membership::DurableState>> join_pool(Loop& loop, Birth birth, Config config, Invitation invitation, std::vector<std::string> addresses) {
+Task<Result<membership::DurableState>> join_pool(Loop& loop, Birth birth, Config config, Invitation invitation,
+                                                 std::vector<std::string> addresses) {
   Outsider outsider;
   Peers peers(loop, outsider);
   SelfFacts self;
@@ -68,12 +72,15 @@ Task<Result<membership::DurableState>> join_pool(Loop& loop, Birth birth, Config
   ask.addresses = std::move(addresses);
   ask.machine = machine_text();
   Body request = body_of(std::move(ask));
-  Result<Body> answer = co_await peers.call_address(invitation.address, std::move(request), Duration::millis(kJoinDeadlineMs));
+  Result<Body> answer =
+      co_await peers.call_address(invitation.address, std::move(request), Duration::millis(kJoinDeadlineMs));
   if (!answer) co_return answer.take_error();
   const auto* reply = answer->AsJoinReply();
-  if (!reply) co_return error(VP_CORRUPT, "{} gave an unexpected answer: is it of another version?", invitation.address);
+  if (!reply)
+    co_return error(VP_CORRUPT, "{} gave an unexpected answer: is it of another version?", invitation.address);
   if (reply->status != VP_OK) co_return Error{static_cast<vp_status>(reply->status), reply->message};
-  if (!reply->roster || reply->member == 0) co_return error(VP_CORRUPT, "{} admitted this node without a roster", invitation.address);
+  if (!reply->roster || reply->member == 0)
+    co_return error(VP_CORRUPT, "{} admitted this node without a roster", invitation.address);
   co_return membership::joined_state(birth.node, MemberNo{reply->member}, *reply->roster);
 }
 

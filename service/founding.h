@@ -9,10 +9,12 @@
 namespace vrampool::service {
 
 // This node as the first member of a new pool. Pure but for the clock.
-Result<membership::DurableState> found_pool(const Birth& birth, const Config& config, PoolId pool, std::vector<std::string> addresses);
+Result<membership::DurableState> found_pool(const Birth& birth, const Config& config, PoolId pool,
+                                            std::vector<std::string> addresses);
 
 // Asks the member at the invitation's address. Errors: wrong key, unreachable, refused by the coordinator.
-Task<Result<membership::DurableState>> join_pool(Loop& loop, Birth birth, Config config, Invitation invitation, std::vector<std::string> addresses);
+Task<Result<membership::DurableState>> join_pool(Loop& loop, Birth birth, Config config, Invitation invitation,
+                                                 std::vector<std::string> addresses);
 
 // What the roster keeps of a machine, so that a copied state directory is refused.
 std::string machine_text();

@@ -37,7 +37,8 @@ Result<formats::TensorTable> parse_file(const InputFile& file) {
 
 // ---- which files ----
 
-Result<std::vector<std::string>> shards_of_index(const std::string& path, const FileRights& rights, formats::SafetensorsIndex& index) {
+Result<std::vector<std::string>> shards_of_index(const std::string& path, const FileRights& rights,
+                                                 formats::SafetensorsIndex& index) {
   VP_TRY(file, open_input(path, rights));
   if (file.bytes > kIndexBytesMax) return error(VP_CORRUPT, "{}: an index of {} bytes", path, file.bytes);
   VP_TRY(bytes, read_prefix(file, file.bytes));
@@ -50,7 +51,8 @@ Result<std::vector<std::string>> shards_of_index(const std::string& path, const 
 
 std::vector<std::string> with_ending(const std::vector<std::string>& names, std::string_view ending) {
   std::vector<std::string> out;
-  std::copy_if(names.begin(), names.end(), std::back_inserter(out), [&](const std::string& n) { return n.ends_with(ending); });
+  std::copy_if(names.begin(), names.end(), std::back_inserter(out),
+               [&](const std::string& n) { return n.ends_with(ending); });
   return out;
 }
 
@@ -63,7 +65,8 @@ Result<std::vector<std::string>> paths_in(const std::string& directory, const Fi
   };
   const auto indexes = with_ending(names, kIndexEnding);
   if (indexes.size() == 1) return in_directory(indexes);
-  if (indexes.size() > 1) return error(VP_INVALID, "{}: holds {} safetensors indexes: name the one you mean", directory, indexes.size());
+  if (indexes.size() > 1)
+    return error(VP_INVALID, "{}: holds {} safetensors indexes: name the one you mean", directory, indexes.size());
   const auto safetensors = with_ending(names, ".safetensors");
   const auto ggufs = with_ending(names, ".gguf");
   if (!safetensors.empty() && ggufs.empty()) return in_directory(safetensors);
@@ -77,7 +80,8 @@ Result<std::vector<std::string>> paths_in(const std::string& directory, const Fi
 }
 
 Result<ModelFiles> open_files(const std::vector<std::string>& paths, const FileRights& rights) {
-  if (paths.size() > formats::kFilesPerSegmentMax) return error(VP_INVALID, "{} files: a segment holds at most {}", paths.size(), formats::kFilesPerSegmentMax);
+  if (paths.size() > formats::kFilesPerSegmentMax)
+    return error(VP_INVALID, "{} files: a segment holds at most {}", paths.size(), formats::kFilesPerSegmentMax);
   ModelFiles model;
   for (const std::string& path : paths) {
     VP_TRY(file, open_input(path, rights));

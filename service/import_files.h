@@ -10,7 +10,7 @@ namespace vrampool::service {
 
 struct ModelFiles {
   std::vector<InputFile> files;
-  std::vector<formats::ParsedFile> parsed;   // same order
+  std::vector<formats::ParsedFile> parsed;  // same order
 };
 
 // A file; several files; a directory; a safetensors index; the first part of a split GGUF.

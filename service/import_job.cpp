@@ -40,8 +40,14 @@ CreateAsk create_ask(const wire::ImportJobT& ask, const formats::SegmentPlan& pl
 // Streams the files, hashing each on the way. What lies before `from` is only hashed, as it is at its hosts already.
 class Stream {
  public:
-  Stream(Job& job, BulkChannel& channel, Record segment, const ModelFiles& model, const formats::SegmentPlan& plan, std::uint64_t from)
-      : job_(job), channel_(channel), model_(model), plan_(plan), chunk_(kImportChunkBytes), safe_(from),
+  Stream(Job& job, BulkChannel& channel, Record segment, const ModelFiles& model, const formats::SegmentPlan& plan,
+         std::uint64_t from)
+      : job_(job),
+        channel_(channel),
+        model_(model),
+        plan_(plan),
+        chunk_(kImportChunkBytes),
+        safe_(from),
         writer_(plan.ranges, [this, segment, from](std::uint64_t offset, std::span<const std::byte> pages) -> Status {
           return position_ <= from ? Status() : channel_.write(segment, offset, pages);
         }) {}
@@ -65,7 +71,8 @@ class Stream {
     for (std::uint64_t done = 0; done < range.bytes;) {
       VP_CHECK(check_cancelled(job_));
       const std::uint64_t at = range.segment_offset + done;
-      const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(range.bytes - done, kImportChunkBytes - at % kPageBytes));
+      const auto n =
+          static_cast<std::size_t>(std::min<std::uint64_t>(range.bytes - done, kImportChunkBytes - at % kPageBytes));
       const std::span<std::byte> bytes = std::span(chunk_).first(n);
       VP_CHECK(read_fully(file, range.file_offset + done, bytes));
       hash.add(bytes);
@@ -88,12 +95,13 @@ class Stream {
   const ModelFiles& model_;
   const formats::SegmentPlan& plan_;
   std::vector<std::byte> chunk_;
-  std::uint64_t position_ = 0, safe_ = 0;   // in the files, one after the other
+  std::uint64_t position_ = 0, safe_ = 0;  // in the files, one after the other
   PageWriter writer_;
   std::vector<std::vector<std::uint8_t>> hashes_;
 };
 
-wire::RecordT parts_of(const Record& created, const formats::SegmentPlan& plan, const ModelFiles& model, const std::vector<std::vector<std::uint8_t>>& hashes) {
+wire::RecordT parts_of(const Record& created, const formats::SegmentPlan& plan, const ModelFiles& model,
+                       const std::vector<std::vector<std::uint8_t>>& hashes) {
   wire::RecordT r(*created);
   r.tensors.clear();
   for (const auto& t : plan.tensors) r.tensors.push_back(std::make_unique<wire::TensorT>(t));
@@ -113,12 +121,14 @@ wire::RecordT parts_of(const Record& created, const formats::SegmentPlan& plan, 
 Status check_unchanged(const ModelFiles& model, const FileRights& rights) {
   for (const InputFile& file : model.files) {
     VP_TRY(now, open_input(file.path, rights));
-    if (now.bytes != file.bytes || now.mtime_ns != file.mtime_ns) return error(VP_CORRUPT, "{}: changed while it was imported", file.path);
+    if (now.bytes != file.bytes || now.mtime_ns != file.mtime_ns)
+      return error(VP_CORRUPT, "{}: changed while it was imported", file.path);
   }
   return {};
 }
 
-Status fill_and_seal(JobDesk& desk, Job& job, KeptImport& import, const ModelFiles& model, const formats::SegmentPlan& plan) {
+Status fill_and_seal(JobDesk& desk, Job& job, KeptImport& import, const ModelFiles& model,
+                     const formats::SegmentPlan& plan) {
   VP_TRY(channel, desk.channel(job));
   Stream stream(job, *channel, import.segment, model, plan, import.safe_bytes);
   const Status streamed = stream.run();
@@ -127,15 +137,17 @@ Status fill_and_seal(JobDesk& desk, Job& job, KeptImport& import, const ModelFil
   VP_CHECK(check_unchanged(model, job.rights));
   VP_CHECK(check_cancelled(job));
   VP_TRY(sealed, desk.seal(import.segment->id, parts_of(import.segment, plan, model, stream.hashes())));
-  log::info("segment {} \"{}\": {} tensors, {} from {} files", to_text(sealed->id), sealed->name, sealed->tensors.size(), format_bytes(sealed->bytes),
-            sealed->files.size());
+  log::info("segment {} \"{}\": {} tensors, {} from {} files", to_text(sealed->id), sealed->name,
+            sealed->tensors.size(), format_bytes(sealed->bytes), sealed->files.size());
   return {};
 }
 
-Result<KeptImport> begin(JobDesk& desk, Job& job, const wire::ImportJobT& ask, const ModelFiles& model, const formats::SegmentPlan& plan) {
+Result<KeptImport> begin(JobDesk& desk, Job& job, const wire::ImportJobT& ask, const ModelFiles& model,
+                         const formats::SegmentPlan& plan) {
   const std::string source = source_text(ask, model);
   if (auto kept = desk.take_kept(source, job.who)) {
-    log::info("job {}: goes on with segment {} after {}", job.id, to_text(kept->segment->id), format_bytes(kept->safe_bytes));
+    log::info("job {}: goes on with segment {} after {}", job.id, to_text(kept->segment->id),
+              format_bytes(kept->safe_bytes));
     return std::move(*kept);
   }
   VP_TRY(segment, desk.create(create_ask(ask, plan), job.who));
@@ -146,7 +158,8 @@ Result<KeptImport> begin(JobDesk& desk, Job& job, const wire::ImportJobT& ask, c
 bool keep(JobDesk& desk, Job& job, KeptImport import, const Status& why) {
   if (why.error().code == VP_CORRUPT || why.error().code == VP_STALE) return false;
   import.until = platform::now() + Duration::millis(kImportKeptMs);
-  log::info("job {}: segment {} is kept for an hour, {} are in it: import the same files again to go on", job.id, to_text(import.segment->id), format_bytes(import.safe_bytes));
+  log::info("job {}: segment {} is kept for an hour, {} are in it: import the same files again to go on", job.id,
+            to_text(import.segment->id), format_bytes(import.safe_bytes));
   return desk.keep(std::move(import));
 }
 
@@ -162,7 +175,8 @@ Status run_import(JobDesk& desk, Job& job, const wire::ImportJobT& ask) {
   VP_TRY(import, begin(desk, job, ask, model, plan));
   const Status filled = fill_and_seal(desk, job, import, model, plan);
   if (filled || (ask.keep && keep(desk, job, import, filled))) return filled;
-  if (const Status dropped = desk.abort(import.segment->id); !dropped) log::warn("job {}: {}", job.id, dropped.error().message);
+  if (const Status dropped = desk.abort(import.segment->id); !dropped)
+    log::warn("job {}: {}", job.id, dropped.error().message);
   return filled;
 }
 

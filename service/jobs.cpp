@@ -14,11 +14,13 @@ bool is_over(JobState s) { return s == JobState::done || s == JobState::failed |
 
 JobView view_of(Job& job) {
   const std::lock_guard lock(job.mutex);
-  JobView v{job.id, job.kind, job.name, job.who.principal, job.state, job.done_bytes, job.total_bytes, 0, -1, job.started_unix_ms, job.failure};
+  JobView v{job.id,          job.kind, job.name, job.who.principal,   job.state,  job.done_bytes,
+            job.total_bytes, 0,        -1,       job.started_unix_ms, job.failure};
   const std::int64_t until = job.ended_ns ? job.ended_ns : platform::monotonic_ns();
   const double seconds = static_cast<double>(until - job.started_ns) * 1e-9;
   if (seconds > 0.01) v.bytes_per_second = static_cast<double>(v.done_bytes) / seconds;
-  if (is_over(v.state)) v.seconds_left = 0;
+  if (is_over(v.state))
+    v.seconds_left = 0;
   else if (v.bytes_per_second > 0 && v.total_bytes >= v.done_bytes && v.total_bytes > 0)
     v.seconds_left = static_cast<std::int64_t>(static_cast<double>(v.total_bytes - v.done_bytes) / v.bytes_per_second);
   return v;
@@ -29,10 +31,14 @@ JobView view_of(Job& job) {
 const char* to_text(JobState s) {
   switch (s) {
     case JobState::waiting:
-    case JobState::running: return "running";
-    case JobState::done: return "done";
-    case JobState::failed: return "failed";
-    case JobState::cancelled: return "cancelled";
+    case JobState::running:
+      return "running";
+    case JobState::done:
+      return "done";
+    case JobState::failed:
+      return "failed";
+    case JobState::cancelled:
+      return "cancelled";
   }
   return "failed";
 }
@@ -42,7 +48,12 @@ Status check_cancelled(const Job& job) {
   return {};
 }
 
-Jobs::Jobs(Loop& loop, Segments& segments, DataPlane& data) : loop_(loop), segments_(segments), data_(data), gate_(std::make_shared<JobGate>()), workers_("vp-job", kJobThreads) {}
+Jobs::Jobs(Loop& loop, Segments& segments, DataPlane& data)
+    : loop_(loop),
+      segments_(segments),
+      data_(data),
+      gate_(std::make_shared<JobGate>()),
+      workers_("vp-job", kJobThreads) {}
 
 Jobs::~Jobs() {
   cancel_all();
@@ -64,7 +75,8 @@ Result<std::uint64_t> Jobs::start_import(wire::ImportJobT ask, Who who, FileRigh
 Result<std::uint64_t> Jobs::start_export(wire::ExportJobT ask, Who who, FileRights rights) {
   VP_TRY(record, segments_.find(ask.name, {}, who));
   if (record->state != wire::SegmentState::sealed) return error(VP_BUSY, "segment \"{}\" is not sealed yet", ask.name);
-  if (ask.directory.empty() || ask.directory.front() != '/') return error(VP_INVALID, "export needs an absolute directory, not \"{}\"", ask.directory);
+  if (ask.directory.empty() || ask.directory.front() != '/')
+    return error(VP_INVALID, "export needs an absolute directory, not \"{}\"", ask.directory);
   const std::string name = ask.name;
   return start("export", name, who, rights, [this, ask = std::move(ask)](Job& job) {
     JobDesk desk(*this, loop_, segments_, data_, gate_);
@@ -113,15 +125,19 @@ void Jobs::finish(const JobPtr& job, Status result) {
   job->ended_ns = platform::monotonic_ns();
   job->state = result ? JobState::done : job->cancelled ? JobState::cancelled : JobState::failed;
   if (!result) job->failure = job->cancelled ? Error{VP_CANCELLED, "cancelled"} : result.take_error();
-  if (job->state == JobState::failed) log::warn("job {} ({} \"{}\") failed: {}", job->id, job->kind, job->name, job->failure.message);
-  else log::info("job {} ({} \"{}\") {}: {}", job->id, job->kind, job->name, to_text(job->state), format_bytes(job->done_bytes));
+  if (job->state == JobState::failed)
+    log::warn("job {} ({} \"{}\") failed: {}", job->id, job->kind, job->name, job->failure.message);
+  else
+    log::info("job {} ({} \"{}\") {}: {}", job->id, job->kind, job->name, to_text(job->state),
+              format_bytes(job->done_bytes));
 }
 
 Status Jobs::cancel(std::uint64_t id, const Who& who) {
   const auto at = jobs_.find(id);
   if (at == jobs_.end()) return error(VP_NOT_FOUND, "no job {} on this node", id);
   Job& job = *at->second;
-  if (!who.operator_rights && who.principal != job.who.principal) return error(VP_DENIED, "job {} belongs to {}", id, job.who.principal);
+  if (!who.operator_rights && who.principal != job.who.principal)
+    return error(VP_DENIED, "job {} belongs to {}", id, job.who.principal);
   job.cancelled = true;
   const std::lock_guard lock(job.mutex);
   if (job.channel) job.channel->cancel();
@@ -163,7 +179,9 @@ bool Jobs::keep(KeptImport kept) {
 }
 
 std::optional<KeptImport> Jobs::take_kept(const std::string& source, const Who& who) {
-  const auto at = std::find_if(kept_.begin(), kept_.end(), [&](const KeptImport& k) { return k.source == source && k.segment->principal == who.principal; });
+  const auto at = std::find_if(kept_.begin(), kept_.end(), [&](const KeptImport& k) {
+    return k.source == source && k.segment->principal == who.principal;
+  });
   if (at == kept_.end()) return {};
   KeptImport out = std::move(*at);
   kept_.erase(at);
@@ -220,7 +238,8 @@ Result<Record> JobDesk::create(CreateAsk ask, const Who& who) {
 
 Result<Record> JobDesk::seal(SegmentId id, wire::RecordT parts) {
   const auto shared = std::make_shared<wire::RecordT>(std::move(parts));
-  return run<Result<Record>>([this, id, shared] { return segments_.seal(id, std::make_unique<wire::RecordT>(*shared)); });
+  return run<Result<Record>>(
+      [this, id, shared] { return segments_.seal(id, std::make_unique<wire::RecordT>(*shared)); });
 }
 
 Status JobDesk::abort(SegmentId id) {
@@ -230,7 +249,9 @@ Status JobDesk::abort(SegmentId id) {
 namespace {
 // What is known at once, as a task. A Result, so that it can also say that the daemon stops.
 template <class T>
-Task<Result<T>> ready(Result<T> value) { co_return value; }
+Task<Result<T>> ready(Result<T> value) {
+  co_return value;
+}
 }  // namespace
 
 bool JobDesk::keep(KeptImport kept) {
@@ -240,7 +261,8 @@ bool JobDesk::keep(KeptImport kept) {
 
 std::optional<KeptImport> JobDesk::take_kept(const std::string& source, const Who& who) {
   using Kept = std::optional<KeptImport>;
-  const Result<Kept> done = run<Result<Kept>>([this, source, who] { return ready<Kept>(jobs_.take_kept(source, who)); });
+  const Result<Kept> done =
+      run<Result<Kept>>([this, source, who] { return ready<Kept>(jobs_.take_kept(source, who)); });
   return done ? *done : Kept();
 }
 
@@ -249,7 +271,9 @@ Result<Record> JobDesk::find(const std::string& name, const Who& who) {
 }
 
 Result<std::shared_ptr<BulkChannel>> JobDesk::channel(Job& job) {
-  VP_TRY(channel, run<Result<std::shared_ptr<BulkChannel>>>([this] { return ready<std::shared_ptr<BulkChannel>>(std::shared_ptr<BulkChannel>(data_.bulk_channel())); }));
+  VP_TRY(channel, run<Result<std::shared_ptr<BulkChannel>>>([this] {
+           return ready<std::shared_ptr<BulkChannel>>(std::shared_ptr<BulkChannel>(data_.bulk_channel()));
+         }));
   const std::lock_guard lock(job.mutex);
   job.channel = channel;
   if (job.cancelled) return error(VP_CANCELLED, "cancelled");

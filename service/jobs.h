@@ -32,21 +32,21 @@ const char* to_text(JobState);
 // Whose rights a job has on files.
 struct FileRights {
   std::uint32_t uid = 0, gid = 0;
-  bool unlimited = false;     // the daemon's own user, or root
+  bool unlimited = false;  // the daemon's own user, or root
 };
 
 // Shared between its worker and the control thread. Threads: as marked.
 struct Job {
   std::uint64_t id = 0;
   const char* kind = "";
-  std::string name;                            // of the segment
+  std::string name;  // of the segment
   Who who;
   FileRights rights;
   std::int64_t started_unix_ms = 0;
   std::int64_t started_ns = 0;
-  std::atomic<std::uint64_t> done_bytes{0}, total_bytes{0};   // any
-  std::atomic<bool> cancelled{false};                         // any
-  std::mutex mutex;                                           // guards the rest
+  std::atomic<std::uint64_t> done_bytes{0}, total_bytes{0};  // any
+  std::atomic<bool> cancelled{false};                        // any
+  std::mutex mutex;                                          // guards the rest
   JobState state = JobState::waiting;
   std::int64_t ended_ns = 0;
   Error failure{VP_OK, ""};
@@ -60,7 +60,7 @@ struct JobView {
   JobState state = JobState::waiting;
   std::uint64_t done_bytes = 0, total_bytes = 0;
   double bytes_per_second = 0;
-  std::int64_t seconds_left = -1;              // -1: unknown
+  std::int64_t seconds_left = -1;  // -1: unknown
   std::int64_t started_unix_ms = 0;
   Error failure{VP_OK, ""};
 };
@@ -69,7 +69,7 @@ struct JobView {
 struct KeptImport {
   std::string source;
   Record segment;
-  std::uint64_t safe_bytes = 0;                // of the files, in their order: these are at their hosts
+  std::uint64_t safe_bytes = 0;  // of the files, in their order: these are at their hosts
   Instant until{};
 };
 
@@ -112,7 +112,7 @@ class Jobs {
   std::vector<KeptImport> kept_;
   std::uint64_t next_ = 1;
   std::shared_ptr<JobGate> gate_;
-  Workers workers_;                            // last: joins first
+  Workers workers_;  // last: joins first
 };
 
 // What a job's thread may use of the control plane. Blocking, never on the control thread.

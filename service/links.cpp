@@ -9,7 +9,6 @@
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
-
 #include <charconv>
 #include <deque>
 #include <set>
@@ -32,7 +31,8 @@ class LinksBody;
 std::string reason(const error_code& failure, const std::string& address) {
   if (failure.category() == asio::error::get_ssl_category())
     return transport::tls_error(static_cast<unsigned long>(failure.value()), address).message;
-  if (failure == asio::error::eof || failure == asio::ssl::error::stream_truncated) return "the other side closed the connection";
+  if (failure == asio::error::eof || failure == asio::ssl::error::stream_truncated)
+    return "the other side closed the connection";
   return failure.message();
 }
 
@@ -84,7 +84,12 @@ class Connection final : public Link, public std::enable_shared_from_this<Connec
 class LinksBody final : public Links {
  public:
   LinksBody(Loop& loop, LinkOwner& owner, transport::TlsContext server, transport::TlsContext client)
-      : loop(loop), owner(owner), server_tls(server.share()), client_tls(client.share()), acceptor_(loop.context()), resolver_(loop.context()) {}
+      : loop(loop),
+        owner(owner),
+        server_tls(server.share()),
+        client_tls(client.share()),
+        acceptor_(loop.context()),
+        resolver_(loop.context()) {}
   ~LinksBody() override { close_all(); }
   Status listen(const std::string& address, std::uint16_t port) override;
   std::uint16_t port() const override { return port_; }
@@ -102,7 +107,7 @@ class LinksBody final : public Links {
   tcp::acceptor acceptor_;
   tcp::resolver resolver_;
   std::uint16_t port_ = 0;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);   // handlers may run after close_all()
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // handlers may run after close_all()
 };
 
 // ---- opening ----
@@ -111,7 +116,8 @@ void Connection::arm(const char* what) {
   timer_.expires_after(std::chrono::milliseconds(kConnectDeadlineMs));
   timer_.async_wait([self = weak_from_this(), what](error_code failure) {
     const auto me = self.lock();
-    if (!failure && me && !me->open_) me->fail(fmt::format("{} took longer than {} s", what, kConnectDeadlineMs / 1000));
+    if (!failure && me && !me->open_)
+      me->fail(fmt::format("{} took longer than {} s", what, kConnectDeadlineMs / 1000));
   });
 }
 
@@ -125,12 +131,13 @@ void Connection::dial(const tcp::resolver::results_type& to, wire::LinkRole role
   facts_.dialled = true;
   ready_ = std::move(ready);
   arm("connecting");
-  asio::async_connect(stream_.next_layer(), to, [self = shared_from_this()](error_code failure, const tcp::endpoint& at) {
-    if (self->closed_) return;
-    if (failure) return self->fail(reason(failure, self->facts_.address));
-    self->facts_.host = at.address().to_string();
-    self->handshake(asio::ssl::stream_base::client);
-  });
+  asio::async_connect(stream_.next_layer(), to,
+                      [self = shared_from_this()](error_code failure, const tcp::endpoint& at) {
+                        if (self->closed_) return;
+                        if (failure) return self->fail(reason(failure, self->facts_.address));
+                        self->facts_.host = at.address().to_string();
+                        self->handshake(asio::ssl::stream_base::client);
+                      });
 }
 
 void Connection::handshake(asio::ssl::stream_base::handshake_type side) {
@@ -176,8 +183,10 @@ void Connection::on_hello(const wire::HelloT& h) {
   const PoolId pool{h.pool.hi(), h.pool.lo()};
   std::string refused = links_->owner.judge(facts_, pool);
   if (h.version_min > kControlVersion || h.version_max < kControlVersion)
-    refused = fmt::format("speaks control versions {} to {}, this node speaks {}: update the older one", h.version_min, h.version_max, kControlVersion);
-  if (h.page_bytes != kPageBytes) refused = fmt::format("uses pages of {} bytes, this pool uses {}", h.page_bytes, kPageBytes);
+    refused = fmt::format("speaks control versions {} to {}, this node speaks {}: update the older one", h.version_min,
+                          h.version_max, kControlVersion);
+  if (h.page_bytes != kPageBytes)
+    refused = fmt::format("uses pages of {} bytes, this pool uses {}", h.page_bytes, kPageBytes);
   const wire::HelloT mine = links_->owner.hello(facts_.role);
   wire::WelcomeT w;
   w.version = kControlVersion;
@@ -193,7 +202,7 @@ void Connection::on_hello(const wire::HelloT& h) {
   say(std::move(body));
   if (refused.empty()) return open();
   links_->owner.stranger_refused(facts_.address, refused);
-  last_words_ = true;   // closed when the Welcome is out
+  last_words_ = true;  // closed when the Welcome is out
 }
 
 void Connection::on_welcome(const wire::WelcomeT& w) {
@@ -239,8 +248,10 @@ void Connection::read_body(std::uint32_t length) {
 }
 
 void Connection::on_message() {
-  if (open_) links_->owner.link_message(shared_from_this(), body_);
-  else on_first_message();
+  if (open_)
+    links_->owner.link_message(shared_from_this(), body_);
+  else
+    on_first_message();
   if (!closed_ && !last_words_) read_prefix(open_ ? kControlMessageBytesMax : kHelloBytesMax);
 }
 
@@ -281,8 +292,10 @@ void Connection::fail(const std::string& why) {
   links.connections.erase(self);
   if (!open_ && !facts_.dialled) --links.opening;
   if (ready_) return std::exchange(ready_, nullptr)(error(VP_UNREACHABLE, "{}: {}", facts_.address, why));
-  if (open_) links.owner.link_down(self, why);
-  else if (!last_words_) links.owner.stranger_refused(facts_.address, why);
+  if (open_)
+    links.owner.link_down(self, why);
+  else if (!last_words_)
+    links.owner.stranger_refused(facts_.address, why);
 }
 
 void Connection::finish_close() {
@@ -302,7 +315,8 @@ Status LinksBody::listen(const std::string& address, std::uint16_t port) {
   if (!failure) acceptor_.set_option(asio::socket_base::reuse_address(true), failure);
   if (!failure) acceptor_.bind(at, failure);
   if (!failure) acceptor_.listen(asio::socket_base::max_listen_connections, failure);
-  if (failure) return error(VP_BUSY, "cannot listen on {}:{}: {}: choose another control_port", address, port, failure.message());
+  if (failure)
+    return error(VP_BUSY, "cannot listen on {}:{}: {}: choose another control_port", address, port, failure.message());
   port_ = acceptor_.local_endpoint().port();
   accept_next();
   return {};
@@ -314,13 +328,16 @@ void LinksBody::accept_next() {
     if (!failure && opening < kLinksOpeningMax) {
       error_code gone;
       const tcp::endpoint from = socket.remote_endpoint(gone);
-      auto c = std::make_shared<Connection>(*this, std::move(socket), server_tls, HostPort{from.address().to_string(), from.port()});
+      auto c = std::make_shared<Connection>(*this, std::move(socket), server_tls,
+                                            HostPort{from.address().to_string(), from.port()});
       ++opening;
       connections.insert(c);
       c->accept();
     }
     if (!failure) return accept_next();
-    loop.after(Duration::millis(100), [this, alive] { if (!alive.expired()) accept_next(); });   // out of descriptors: do not spin
+    loop.after(Duration::millis(100), [this, alive] {
+      if (!alive.expired()) accept_next();
+    });  // out of descriptors: do not spin
   });
 }
 
@@ -329,12 +346,14 @@ void LinksBody::dial(const std::string& address, wire::LinkRole role, std::funct
   if (!to) return done(to.error());
   auto c = std::make_shared<Connection>(*this, tcp::socket(loop.context()), client_tls, *to);
   connections.insert(c);
-  resolver_.async_resolve(to->host, std::to_string(to->port), [this, c, role, done, address, alive = std::weak_ptr<bool>(alive_)](error_code failure, const tcp::resolver::results_type& found) {
-    if (failure == asio::error::operation_aborted || alive.expired()) return;
-    if (!failure) return c->dial(found, role, done);
-    connections.erase(c);
-    done(error(VP_UNREACHABLE, "{}: {}", address, failure.message()));
-  });
+  resolver_.async_resolve(to->host, std::to_string(to->port),
+                          [this, c, role, done, address, alive = std::weak_ptr<bool>(alive_)](
+                              error_code failure, const tcp::resolver::results_type& found) {
+                            if (failure == asio::error::operation_aborted || alive.expired()) return;
+                            if (!failure) return c->dial(found, role, done);
+                            connections.erase(c);
+                            done(error(VP_UNREACHABLE, "{}: {}", address, failure.message()));
+                          });
 }
 
 void LinksBody::close_all() {
@@ -373,7 +392,8 @@ Result<HostPort> parse_host_port(std::string_view text) {
 }
 
 std::string to_text(const HostPort& h) {
-  return h.host.find(':') == std::string::npos ? fmt::format("{}:{}", h.host, h.port) : fmt::format("[{}]:{}", h.host, h.port);
+  return h.host.find(':') == std::string::npos ? fmt::format("{}:{}", h.host, h.port)
+                                               : fmt::format("[{}]:{}", h.host, h.port);
 }
 
 }  // namespace vrampool::service

@@ -25,15 +25,15 @@ inline constexpr std::size_t kLinksOpeningMax = 64;
 // Who is on the other side, as it said in its Hello or Welcome.
 struct PeerFacts {
   NodeId node{};
-  Sender sender{};               // member 0: not on the roster yet
+  Sender sender{};  // member 0: not on the roster yet
   Incarnation incarnation{};
   std::string name;
-  std::string address;           // "host:port" of the connection's far end
-  std::string host;              // the host part of it
+  std::string address;  // "host:port" of the connection's far end
+  std::string host;     // the host part of it
   std::uint16_t data_port = 0;
   bool data_tls = false;
   wire::LinkRole role = wire::LinkRole::control;
-  bool dialled = false;          // by us
+  bool dialled = false;  // by us
 };
 
 // One open connection. Threads: control thread.
@@ -41,7 +41,7 @@ class Link {
  public:
   virtual ~Link() = default;
   virtual const PeerFacts& peer() const = 0;
-  virtual void send(std::vector<std::byte> message) = 0;   // a FlatBuffer; the frame is added here
+  virtual void send(std::vector<std::byte> message) = 0;  // a FlatBuffer; the frame is added here
   virtual void close(const std::string& why) = 0;
 };
 using LinkPtr = std::shared_ptr<Link>;

@@ -14,7 +14,8 @@ constexpr std::size_t kReadChunk = 256 * 1024;
 
 LocalConnection::LocalConnection(Loop& loop, UniqueFd fd, OnFrame on_frame, OnClosed on_closed)
     : loop_(loop), fd_(std::move(fd)), on_frame_(std::move(on_frame)), on_closed_(std::move(on_closed)) {
-  watch_ = loop_.watch(fd_.get(), [this] { readable(); }, [this] { writable(); });
+  watch_ = loop_.watch(
+      fd_.get(), [this] { readable(); }, [this] { writable(); });
 }
 
 void LocalConnection::close(const std::string& why) {
@@ -33,7 +34,8 @@ void LocalConnection::readable() {
   for (UniqueFd& d : descriptors) arrived_.push_back(std::move(d));
   if (!got) return close(got.error().message);
   if (arrived_.size() > kLocalDescriptorsMax) return close("it sent descriptors that no message names");
-  while (fd_ && take_frame()) {}
+  while (fd_ && take_frame()) {
+  }
   if (fd_ && got->closed) close("it closed the connection");
 }
 
@@ -76,7 +78,8 @@ Result<bool> LocalConnection::send_front() {
     beside.push_back(o.descriptors[i].get());
   std::span<const std::byte> rest = std::span(o.bytes).subspan(o.sent);
   // A byte must be left for every group of descriptors that still has to go.
-  if (o.descriptors_sent + beside.size() < o.descriptors.size()) rest = rest.first(std::min<std::size_t>(rest.size(), 1));
+  if (o.descriptors_sent + beside.size() < o.descriptors.size())
+    rest = rest.first(std::min<std::size_t>(rest.size(), 1));
   VP_TRY(sent, platform::send_some(fd_.get(), rest, beside));
   if (sent == 0) return false;
   o.sent += sent;
@@ -90,7 +93,10 @@ Result<bool> LocalConnection::send_front() {
 void LocalConnection::writable() {
   while (fd_ && !out_.empty()) {
     const Result<bool> moved = send_front();
-    if (!moved) return loop_.post([this, why = moved.error().message, alive = std::weak_ptr<bool>(alive_)] { if (alive.lock()) close(why); });
+    if (!moved)
+      return loop_.post([this, why = moved.error().message, alive = std::weak_ptr<bool>(alive_)] {
+        if (alive.lock()) close(why);
+      });
     if (!*moved) break;
   }
   if (watch_) watch_->want_write(!out_.empty());

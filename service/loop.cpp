@@ -1,12 +1,11 @@
 // The event loop over Boost.Asio; one of the few files that see its headers.
 #include "service/loop.h"
 
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-
 #include <list>
 #include <map>
 
@@ -74,7 +73,7 @@ class AsioWatch final : public Loop::Watch {
   }
   ~AsioWatch() override {
     state_->open = false;
-    state_->descriptor.release();   // cancels; the descriptor itself is the caller's
+    state_->descriptor.release();  // cancels; the descriptor itself is the caller's
   }
   void want_write(bool on) override {
     state_->want_write = on;

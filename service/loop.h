@@ -24,8 +24,8 @@ class Loop {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  void run();    // until stop()
-  void stop();   // Threads: any
+  void run();   // until stop()
+  void stop();  // Threads: any
   // Threads: any. After stop() functions are dropped.
   void post(std::function<void()> fn);
   std::function<void(std::function<void()>)> poster();
@@ -35,8 +35,10 @@ class Loop {
     std::promise<decltype(fn())> answer;
     auto future = answer.get_future();
     post([&] {
-      if constexpr (std::is_void_v<decltype(fn())>) fn(), answer.set_value();
-      else answer.set_value(fn());
+      if constexpr (std::is_void_v<decltype(fn())>)
+        fn(), answer.set_value();
+      else
+        answer.set_value(fn());
     });
     return future.get();
   }
@@ -51,7 +53,9 @@ class Loop {
   std::size_t running_tasks() const;
 
   template <class T>
-  Reply<T> reply() { return Reply<T>(poster()); }
+  Reply<T> reply() {
+    return Reply<T>(poster());
+  }
   // `answer` or VP_TIMEOUT with "<what>: no answer in ..." after `deadline`.
   template <class T>
   Task<Result<T>> within(Duration deadline, Reply<Result<T>> answer, std::string what) {

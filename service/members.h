@@ -30,7 +30,8 @@ class Members {
   using CommandDone = membership::CommandDone;
   using What = decltype(membership::Command::what);
 
-  Members(Loop& loop, Store& store, Peers& peers, MembersOwner& owner, membership::Options options, membership::DurableState state);
+  Members(Loop& loop, Store& store, Peers& peers, MembersOwner& owner, membership::Options options,
+          membership::DurableState state);
   ~Members();
 
   void start_ticking();

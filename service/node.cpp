@@ -18,7 +18,6 @@ namespace {
 constexpr std::int64_t kNodeTickMs = 1000;
 constexpr std::size_t kAddressesMax = 8;
 
-
 }  // namespace
 
 Result<std::unique_ptr<Node>> Node::start(NodeParts parts, membership::DurableState state) {
@@ -37,18 +36,20 @@ Status Node::open(membership::DurableState state) {
   members_ = std::make_unique<Members>(parts_.loop, parts_.store, peers_, *this, options, std::move(state));
   VP_TRY(data, parts_.start_data_plane(data_options()));
   data_ = std::move(data);
-  peers_.set_self(SelfFacts{machine().pool(), parts_.birth.node, self_, parts_.birth.incarnation, parts_.config.node_name, data_->data_port(), parts_.config.data_tls});
+  peers_.set_self(SelfFacts{machine().pool(), parts_.birth.node, self_, parts_.birth.incarnation,
+                            parts_.config.node_name, data_->data_port(), parts_.config.data_tls});
   VP_CHECK(peers_.start(parts_.key, parts_.config.listen, parts_.config.control_port));
   peers_.set_roster(machine().roster());
-  pieces_ = std::make_unique<Pieces>(parts_.loop, *members_, *data_, self_, parts_.birth.incarnation, parts_.config.capacity_bytes);
+  pieces_ = std::make_unique<Pieces>(parts_.loop, *members_, *data_, self_, parts_.birth.incarnation,
+                                     parts_.config.capacity_bytes);
   segments_ = std::make_unique<Segments>(parts_.loop, *members_, *data_, *this);
   jobs_ = std::make_unique<Jobs>(parts_.loop, *segments_, *data_);
   for (const auto& record : machine().records())
     if (record->state == wire::SegmentState::sealed) data_->open_record(record);
   members_->start_ticking();
   drop_abandoned();
-  log::info("member {} of pool {}, life {}, faults by {}, control port {}, data port {}", self_.member.value, to_text(machine().pool()),
-            self_.life.value, data_->fault_source(), peers_.port(), data_->data_port());
+  log::info("member {} of pool {}, life {}, faults by {}, control port {}, data port {}", self_.member.value,
+            to_text(machine().pool()), self_.life.value, data_->fault_source(), peers_.port(), data_->data_port());
   return {};
 }
 
@@ -81,8 +82,12 @@ DataPlaneOptions Node::data_options() {
   o.fault_deadline = Duration::millis(c.fault_deadline_ms);
   o.force_posix_faults = c.fault_source == "posix";
   o.post = parts_.loop.poster();
-  o.ask_ticket = [this](MemberNo to, DoneWith<wire::Ticket> done) { parts_.loop.spawn(fetch_ticket(to, std::move(done))); };
-  o.peer_failed = [this](MemberNo peer, std::string why) { log::warn("data link with {}: {}", members_->name_of(peer), why); };
+  o.ask_ticket = [this](MemberNo to, DoneWith<wire::Ticket> done) {
+    parts_.loop.spawn(fetch_ticket(to, std::move(done)));
+  };
+  o.peer_failed = [this](MemberNo peer, std::string why) {
+    log::warn("data link with {}: {}", members_->name_of(peer), why);
+  };
   o.loss = [this](ClientNo client, wire::LossEventT event) { parts_.owner.loss(client, std::move(event)); };
   return o;
 }
@@ -110,7 +115,8 @@ Task<Body> Node::answer(PeerFacts from, Body request) {
   if (from.sender != self_ && !machine().is_current(from.sender)) {
     wire::PieceReplyT no;
     no.status = VP_STALE;
-    no.message = fmt::format("member {} in life {} is not in this node's view {}", from.sender.member.value, from.sender.life.value, to_text(machine().epoch()));
+    no.message = fmt::format("member {} in life {} is not in this node's view {}", from.sender.member.value,
+                             from.sender.life.value, to_text(machine().epoch()));
     co_return body_of(std::move(no));
   }
   if (request.AsSpaceRequest()) co_return pieces_->space();
@@ -131,7 +137,7 @@ Task<Body> Node::answer(PeerFacts from, Body request) {
     status.json = parts_.owner.status_json();
     co_return body_of(std::move(status));
   }
-  co_return Body{};   // of a newer version: the asker's deadline answers
+  co_return Body{};  // of a newer version: the asker's deadline answers
 }
 
 Task<Body> Node::admit(wire::JoinRequestT ask) {
@@ -164,12 +170,16 @@ Task<> Node::fetch_ticket(MemberNo to, DoneWith<wire::Ticket> done) {
   if (!answer) co_return done(answer.take_error());
   const auto* ticket = answer->AsTicketReply();
   wire::Ticket out{};
-  if (!ticket || ticket->ticket.size() != out.size()) co_return done(error(VP_DENIED, "{} gave no ticket for data", members_->name_of(to)));
-  std::transform(ticket->ticket.begin(), ticket->ticket.end(), out.begin(), [](std::uint8_t b) { return std::byte{b}; });
+  if (!ticket || ticket->ticket.size() != out.size())
+    co_return done(error(VP_DENIED, "{} gave no ticket for data", members_->name_of(to)));
+  std::transform(ticket->ticket.begin(), ticket->ticket.end(), out.begin(),
+                 [](std::uint8_t b) { return std::byte{b}; });
   done(out);
 }
 
-void Node::peer_changed(MemberNo) { if (data_) tell_members(); }
+void Node::peer_changed(MemberNo) {
+  if (data_) tell_members();
+}
 
 // The data plane connects to members that are alive and whose data address a link has told.
 void Node::tell_members() {
@@ -179,7 +189,8 @@ void Node::tell_members() {
     const MemberNo member{m->member};
     const PeerFacts* facts = peers_.facts(member);
     if (member == self_.member || m->state != wire::MemberState::alive || !facts) continue;
-    peers.push_back(Peer{member, Life{m->life}, facts->host, facts->data_port, facts->data_tls || parts_.config.data_tls});
+    peers.push_back(
+        Peer{member, Life{m->life}, facts->host, facts->data_port, facts->data_tls || parts_.config.data_tls});
   }
   data_->set_members(view, std::move(peers));
 }
@@ -190,15 +201,17 @@ void Node::view_changed(const wire::ViewT& view) {
   peers_.set_epoch(view.epoch);
   std::string who;
   for (const auto& m : view.members) {
-    if (m->state == wire::MemberState::alive) who += (who.empty() ? "" : ", ") + members_->name_of(MemberNo{m->member});
-    else peers_.drop_life(MemberNo{m->member}, Life{m->life + 1});
+    if (m->state == wire::MemberState::alive)
+      who += (who.empty() ? "" : ", ") + members_->name_of(MemberNo{m->member});
+    else
+      peers_.drop_life(MemberNo{m->member}, Life{m->life + 1});
   }
   log::info("view {}: {} alive", to_text(view.epoch), who);
   if (data_) tell_members();
 }
 
 void Node::record_applied(const membership::RecordRef& record) {
-  if (!data_ || !pieces_) return;   // while starting: open() looks at all records
+  if (!data_ || !pieces_) return;  // while starting: open() looks at all records
   if (record->state == wire::SegmentState::sealed) data_->open_record(record);
   if (record->state == wire::SegmentState::deleted) data_->close_record(record->id);
   pieces_->record_applied(record);
@@ -207,13 +220,16 @@ void Node::record_applied(const membership::RecordRef& record) {
 void Node::roster_changed(const wire::RosterT& roster) { peers_.set_roster(roster); }
 
 void Node::lease_changed(bool holds) {
-  if (holds) log::info("the coordinator answers: changes are possible");
-  else log::warn("no coordinator: nothing can be created or removed until it is back; what is sealed stays readable");
+  if (holds)
+    log::info("the coordinator answers: changes are possible");
+  else
+    log::warn("no coordinator: nothing can be created or removed until it is back; what is sealed stays readable");
 }
 
 void Node::must_restart(bool forgotten) {
   if (std::exchange(ended_, true)) return;
-  log::warn("{}", forgotten ? "this node is no longer on the roster" : "this life of the node was declared dead: starting a new one");
+  log::warn("{}", forgotten ? "this node is no longer on the roster"
+                            : "this life of the node was declared dead: starting a new one");
   parts_.owner.life_ended(forgotten);
 }
 
@@ -265,13 +281,15 @@ std::vector<std::string> Node::addresses() const { return advertised_addresses(p
 
 std::vector<std::string> advertised_addresses(const Config& config, std::uint16_t port) {
   const auto with_port = [&](const std::string& host) { return to_text(HostPort{host, port}); };
-  if (!config.advertise.empty()) return {parse_host_port(config.advertise) ? config.advertise : with_port(config.advertise)};
+  if (!config.advertise.empty())
+    return {parse_host_port(config.advertise) ? config.advertise : with_port(config.advertise)};
   if (config.listen != "0.0.0.0" && config.listen != "::") return {with_port(config.listen)};
   std::vector<std::string> out;
   ifaddrs* all = nullptr;
   if (::getifaddrs(&all) != 0) return {with_port("127.0.0.1")};
   for (const ifaddrs* a = all; a && out.size() < kAddressesMax; a = a->ifa_next) {
-    if (!a->ifa_addr || a->ifa_addr->sa_family != AF_INET || (a->ifa_flags & IFF_LOOPBACK) || !(a->ifa_flags & IFF_UP)) continue;
+    if (!a->ifa_addr || a->ifa_addr->sa_family != AF_INET || (a->ifa_flags & IFF_LOOPBACK) || !(a->ifa_flags & IFF_UP))
+      continue;
     char text[INET_ADDRSTRLEN] = {};
     ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(a->ifa_addr)->sin_addr, text, sizeof text);
     out.push_back(with_port(text));

@@ -1,5 +1,5 @@
-// This node as a member of its pool, for one life: links, membership, data plane, pieces, segments and jobs in one place.
-// The hub of the star: whatever one of them says to another passes here.
+// This node as a member of its pool, for one life: links, membership, data plane, pieces, segments and jobs in one
+// place. The hub of the star: whatever one of them says to another passes here.
 #pragma once
 
 #include <functional>

@@ -12,7 +12,8 @@ PageWriter::PageWriter(const std::vector<wire::FileRangeT>& ranges, Write write)
     const std::uint64_t first = r.segment_offset / kPageBytes, last = (r.segment_offset + r.bytes - 1) / kPageBytes;
     const std::uint64_t head = std::min(r.bytes, (first + 1) * kPageBytes - r.segment_offset);
     if (head < kPageBytes) expect(r.segment_offset, head);
-    if (last != first && (r.segment_offset + r.bytes) % kPageBytes != 0) expect(last * kPageBytes, r.segment_offset + r.bytes - last * kPageBytes);
+    if (last != first && (r.segment_offset + r.bytes) % kPageBytes != 0)
+      expect(last * kPageBytes, r.segment_offset + r.bytes - last * kPageBytes);
   }
 }
 

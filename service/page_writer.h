@@ -27,8 +27,8 @@ class PageWriter {
 
  private:
   struct Page {
-    std::uint64_t missing = 0;          // bytes of ranges that have not come
-    std::vector<std::byte> bytes;       // empty until the first comes
+    std::uint64_t missing = 0;     // bytes of ranges that have not come
+    std::vector<std::byte> bytes;  // empty until the first comes
   };
   Status put_part(std::uint64_t offset, std::span<const std::byte> bytes);
   void expect(std::uint64_t offset, std::uint64_t bytes);

@@ -68,13 +68,16 @@ wire::HelloT Peers::hello(wire::LinkRole role) {
 
 std::string Peers::judge(const PeerFacts& peer, PoolId pool) {
   if (pool != self_.pool) return "belongs to pool " + to_text(pool) + ", this node to " + to_text(self_.pool);
-  if (peer.node == self_.node) return "has this node's own id: a copied state directory? remove the copy and join again";
-  if (peer.sender.member.value != 0 && peer.sender.member == self_.sender.member) return "claims this node's own member number";
+  if (peer.node == self_.node)
+    return "has this node's own id: a copied state directory? remove the copy and join again";
+  if (peer.sender.member.value != 0 && peer.sender.member == self_.sender.member)
+    return "claims this node's own member number";
   for (const LinkPtr& link : open_) {
     const PeerFacts& other = link->peer();
     if (other.sender.member == peer.sender.member && peer.sender.member.value != 0 && other.node != peer.node)
       return fmt::format("member {} is connected as another node: a copied state directory?", peer.sender.member.value);
-    if (other.sender.member == peer.sender.member && peer.sender.member.value != 0 && other.sender.life > peer.sender.life)
+    if (other.sender.member == peer.sender.member && peer.sender.member.value != 0 &&
+        other.sender.life > peer.sender.life)
       return "a newer life of this node is connected";
   }
   return "";
@@ -86,7 +89,9 @@ void Peers::link_up(const LinkPtr& link) {
   said_.erase(peer.host);
   if (peer.sender.member.value == 0) return;
   drop_life(peer.sender.member, peer.sender.life);
-  if (peer.role == wire::LinkRole::control) log::info("link with {} (member {}, life {}) at {} is up", peer.name, peer.sender.member.value, peer.sender.life.value, peer.address);
+  if (peer.role == wire::LinkRole::control)
+    log::info("link with {} (member {}, life {}) at {} is up", peer.name, peer.sender.member.value,
+              peer.sender.life.value, peer.address);
   owner_.peer_changed(peer.sender.member);
 }
 
@@ -96,9 +101,11 @@ void Peers::link_down(const LinkPtr& link, const std::string& why) {
   for (const auto& [no, call] : calls_)
     if (call.link == link.get()) broken.push_back(no);
   const PeerFacts& peer = link->peer();
-  for (const std::uint64_t no : broken) finish_call(no, error(VP_UNREACHABLE, "{}: the connection broke: {}", peer.name, why));
+  for (const std::uint64_t no : broken)
+    finish_call(no, error(VP_UNREACHABLE, "{}: the connection broke: {}", peer.name, why));
   if (peer.sender.member.value == 0) return;
-  if (peer.role == wire::LinkRole::control) log::info("link with {} (member {}) at {} is down: {}", peer.name, peer.sender.member.value, peer.address, why);
+  if (peer.role == wire::LinkRole::control)
+    log::info("link with {} (member {}) at {} is down: {}", peer.name, peer.sender.member.value, peer.address, why);
   owner_.peer_changed(peer.sender.member);
 }
 
@@ -159,8 +166,10 @@ void Peers::dial_failed(MemberNo member, wire::LinkRole role, const std::string&
   d.next = platform::now() + Duration::millis(refused ? kRedialRefusedMs : d.pause_ms);
   d.pause_ms = std::min(d.pause_ms * 2, kRedialMaxMs);
   if (std::exchange(d.trouble, why) == why || role != wire::LinkRole::control) return;
-  if (refused) log::error("member {}: {}", member.value, why);
-  else log::info("member {} cannot be reached: {}", member.value, why);
+  if (refused)
+    log::error("member {}: {}", member.value, why);
+  else
+    log::info("member {} cannot be reached: {}", member.value, why);
 }
 
 LinkPtr Peers::link_to(MemberNo member, wire::LinkRole role) const {
@@ -250,7 +259,7 @@ void Peers::link_message(const LinkPtr& link, std::span<const std::byte> message
   if (!decoded) return link->close(decoded.error().message);
   wire::EnvelopeT& e = *decoded;
   if (e.from != link->peer().sender && e.ttl == 4) return link->close("it speaks in another member's name");
-  if (e.to != self_.sender.member.value && e.to != 0) return;   // nothing is relayed: every member has a link of its own
+  if (e.to != self_.sender.member.value && e.to != 0) return;  // nothing is relayed: every member has a link of its own
   if (auto* m = e.body.AsMembershipMessage()) return owner_.membership_message(std::move(*m));
   if (e.reply) {
     const auto asked = calls_.find(e.call);
@@ -261,7 +270,7 @@ void Peers::link_message(const LinkPtr& link, std::span<const std::byte> message
 }
 
 void Peers::on_request(const LinkPtr& link, wire::EnvelopeT e) {
-  if (requests_ >= kRequestsMax) return;   // the asker's deadline answers it
+  if (requests_ >= kRequestsMax) return;  // the asker's deadline answers it
   ++requests_;
   loop_.spawn(answer_on(link, link->peer(), std::move(e)));
 }

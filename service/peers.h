@@ -84,10 +84,21 @@ class Peers final : private LinkOwner {
  private:
   struct Target {
     std::vector<std::string> addresses;
-    struct Dial { bool busy = false; Instant next{}; std::int64_t pause_ms = kRedialFirstMs; std::size_t address = 0; std::string trouble; };
+    struct Dial {
+      bool busy = false;
+      Instant next{};
+      std::int64_t pause_ms = kRedialFirstMs;
+      std::size_t address = 0;
+      std::string trouble;
+    };
     std::map<wire::LinkRole, Dial> dials;
   };
-  struct Call { Link* link = nullptr; MemberNo to{}; std::uint64_t timer = 0; Reply<Result<Body>> reply; };
+  struct Call {
+    Link* link = nullptr;
+    MemberNo to{};
+    std::uint64_t timer = 0;
+    Reply<Result<Body>> reply;
+  };
 
   wire::HelloT hello(wire::LinkRole role) override;
   std::string judge(const PeerFacts& peer, PoolId pool) override;
@@ -114,7 +125,7 @@ class Peers final : private LinkOwner {
   std::map<MemberNo, Target> targets_;
   std::vector<LinkPtr> open_;
   std::map<std::uint64_t, Call> calls_;
-  std::map<std::string, std::string> said_;   // host -> the last complaint, so that it is logged once
+  std::map<std::string, std::string> said_;  // host -> the last complaint, so that it is logged once
   std::uint64_t next_call_ = 1;
   std::size_t requests_ = 0;
   std::uint64_t redial_timer_ = 0;

@@ -25,14 +25,17 @@ Body reply_of(const Status& status, const Sha256* sha = nullptr) {
 
 }  // namespace
 
-Pieces::Pieces(Loop& loop, Members& members, DataPlane& data, Sender self, Incarnation incarnation, std::uint64_t capacity_bytes)
+Pieces::Pieces(Loop& loop, Members& members, DataPlane& data, Sender self, Incarnation incarnation,
+               std::uint64_t capacity_bytes)
     : loop_(loop), members_(members), data_(data), self_(self), incarnation_(incarnation), accounts_(capacity_bytes) {
   const Instant now = platform::now();
   for (const PieceReport& p : data_.adopted()) {
     pieces_[p.id] = Entry{p.bytes, p.state, p.incarnation, now, false};
-    if (const Status booked = accounts_.adopt(p.id, p.bytes); !booked) log::warn("piece {}: {}", to_text(p.id), booked.error().message);
+    if (const Status booked = accounts_.adopt(p.id, p.bytes); !booked)
+      log::warn("piece {}: {}", to_text(p.id), booked.error().message);
   }
-  if (!pieces_.empty()) log::info("{} pieces of an earlier life are here, {}", pieces_.size(), format_bytes(accounts_.used_bytes()));
+  if (!pieces_.empty())
+    log::info("{} pieces of an earlier life are here, {}", pieces_.size(), format_bytes(accounts_.used_bytes()));
   tick();
 }
 
@@ -41,20 +44,24 @@ Pieces::~Pieces() { loop_.forget(timer_); }
 // ---- asked by creators ----
 
 Task<Body> Pieces::create(Sender asker, wire::PieceCreateT ask) {
-  if (!ask.piece || ask.piece->node != self_.member.value) co_return reply_of(error(VP_INVALID, "that piece is not for this node"));
+  if (!ask.piece || ask.piece->node != self_.member.value)
+    co_return reply_of(error(VP_INVALID, "that piece is not for this node"));
   if (ask.segment.member != asker.member || ask.segment.life != asker.life)
     co_return reply_of(error(VP_DENIED, "segment {} belongs to another life of its creator", to_text(ask.segment)));
   const PieceId id{ask.segment, ask.piece->ordinal};
-  if (pieces_.contains(id)) co_return reply_of({});   // asked twice
+  if (pieces_.contains(id)) co_return reply_of({});  // asked twice
   const std::uint64_t bytes = ask.piece->bytes;
-  if (bytes == 0 || bytes % kPageBytes != 0 || bytes > kPieceBytesMax) co_return reply_of(error(VP_INVALID, "a piece of {} bytes", bytes));
+  if (bytes == 0 || bytes % kPageBytes != 0 || bytes > kPieceBytesMax)
+    co_return reply_of(error(VP_INVALID, "a piece of {} bytes", bytes));
   if (const Status room = accounts_.reserve(id, bytes); !room) co_return reply_of(room);
   pieces_[id] = Entry{bytes, PieceState::creating, incarnation_, platform::now(), false};
   auto done = loop_.reply<Status>();
   data_.create_piece(ask.segment, *ask.piece, ask.token, [done](Status s) { done.set(std::move(s)); });
   const Status made = co_await done;
-  if (made) static_cast<void>(accounts_.use(id));
-  else pieces_.erase(id), accounts_.release(id);
+  if (made)
+    static_cast<void>(accounts_.use(id));
+  else
+    pieces_.erase(id), accounts_.release(id);
   co_return reply_of(made);
 }
 
@@ -134,13 +141,15 @@ Task<> Pieces::seal_one(PieceId id) { static_cast<void>(co_await await_seal(id))
 
 std::vector<PieceId> Pieces::of_segment(SegmentId id) const {
   std::vector<PieceId> out;
-  for (auto at = pieces_.lower_bound(PieceId{id, 0}); at != pieces_.end() && at->first.segment == id; ++at) out.push_back(at->first);
+  for (auto at = pieces_.lower_bound(PieceId{id, 0}); at != pieces_.end() && at->first.segment == id; ++at)
+    out.push_back(at->first);
   return out;
 }
 
 void Pieces::record_applied(const membership::RecordRef& record) {
   for (const PieceId& id : of_segment(record->id)) {
-    if (record->state == wire::SegmentState::sealed && pieces_[id].state == PieceState::frozen) loop_.spawn(seal_one(id));
+    if (record->state == wire::SegmentState::sealed && pieces_[id].state == PieceState::frozen)
+      loop_.spawn(seal_one(id));
     if (record->state == wire::SegmentState::deleted) loop_.spawn(free_one(id));
   }
 }
@@ -165,7 +174,8 @@ void Pieces::judge_found() {
     if (entry.going) continue;
     switch (verdicts[i]) {
       case membership::PieceVerdict::keep:
-        if (const auto record = machine.find(id.segment); record && record->state == wire::SegmentState::sealed && entry.state == PieceState::frozen)
+        if (const auto record = machine.find(id.segment);
+            record && record->state == wire::SegmentState::sealed && entry.state == PieceState::frozen)
           loop_.spawn(seal_one(id));
         break;
       case membership::PieceVerdict::orphan:
@@ -185,7 +195,8 @@ void Pieces::drop_unwanted(const Entry& entry, PieceId id) {
   const membership::Machine& machine = members_.machine();
   const Sender creator{id.segment.member, id.segment.life};
   const bool half_made = entry.state != PieceState::sealed;
-  if (half_made && !machine.find(id.segment) && machine.registry_is_current(platform::now()) && !machine.is_current(creator))
+  if (half_made && !machine.find(id.segment) && machine.registry_is_current(platform::now()) &&
+      !machine.is_current(creator))
     loop_.spawn(free_one(id));
 }
 
@@ -193,7 +204,8 @@ void Pieces::say_freed() {
   for (const auto& record : members_.machine().records()) {
     const auto& waits = record->tombstone_waits_for;
     if (record->state != wire::SegmentState::deleted || telling_.contains(record->id)) continue;
-    if (std::find(waits.begin(), waits.end(), self_.member.value) == waits.end() || !of_segment(record->id).empty()) continue;
+    if (std::find(waits.begin(), waits.end(), self_.member.value) == waits.end() || !of_segment(record->id).empty())
+      continue;
     telling_.insert(record->id);
     loop_.spawn(tell_freed(record->id));
   }
@@ -204,7 +216,8 @@ void Pieces::count_missing() {
   for (const auto& record : members_.machine().records()) {
     if (record->state != wire::SegmentState::sealed) continue;
     for (const auto& piece : record->pieces)
-      if (piece->node == self_.member.value && !pieces_.contains({record->id, piece->ordinal})) missing_bytes_ += piece->bytes;
+      if (piece->node == self_.member.value && !pieces_.contains({record->id, piece->ordinal}))
+        missing_bytes_ += piece->bytes;
   }
 }
 
@@ -222,7 +235,9 @@ void Pieces::set_capacity(std::uint64_t bytes) {
 std::string Pieces::state_of(PieceId id) const {
   const auto at = pieces_.find(id);
   if (at == pieces_.end()) return "";
-  return at->second.state == PieceState::sealed ? "sealed" : at->second.state == PieceState::frozen ? "frozen" : "creating";
+  return at->second.state == PieceState::sealed   ? "sealed"
+         : at->second.state == PieceState::frozen ? "frozen"
+                                                  : "creating";
 }
 
 }  // namespace vrampool::service

@@ -15,7 +15,8 @@ namespace vrampool::service {
 // Threads: control thread.
 class Pieces {
  public:
-  Pieces(Loop& loop, Members& members, DataPlane& data, Sender self, Incarnation incarnation, std::uint64_t capacity_bytes);
+  Pieces(Loop& loop, Members& members, DataPlane& data, Sender self, Incarnation incarnation,
+         std::uint64_t capacity_bytes);
   ~Pieces();
 
   // Answers to a creator. `asker` may be this node itself.
@@ -40,7 +41,7 @@ class Pieces {
     PieceState state = PieceState::creating;
     Incarnation incarnation{};
     Instant found{};
-    bool going = false;     // a free is under way
+    bool going = false;  // a free is under way
   };
   void tick();
   void judge_found();
@@ -61,7 +62,7 @@ class Pieces {
   Incarnation incarnation_;
   allocator::PieceAccounts accounts_;
   std::map<PieceId, Entry> pieces_;
-  std::set<SegmentId> telling_;      // a Freed command is under way
+  std::set<SegmentId> telling_;  // a Freed command is under way
   std::size_t orphans_ = 0;
   std::uint64_t missing_bytes_ = 0;
   unsigned ticks_ = 0;

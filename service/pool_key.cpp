@@ -55,7 +55,8 @@ std::optional<PoolKey> parse_key(std::string_view text) {
   if (!pool || !id || !high || !low) return {};
   PoolKey k{PoolId{(*pool)[0], (*pool)[1]}, KeyId{(*id)[0], (*id)[1]}, {}};
   const std::uint64_t words[] = {(*high)[0], (*high)[1], (*low)[0], (*low)[1]};
-  for (std::size_t i = 0; i < k.bytes.size(); ++i) k.bytes[i] = static_cast<std::byte>(words[i / 8] >> (56 - 8 * (i % 8)));
+  for (std::size_t i = 0; i < k.bytes.size(); ++i)
+    k.bytes[i] = static_cast<std::byte>(words[i / 8] >> (56 - 8 * (i % 8)));
   return k;
 }
 
@@ -102,7 +103,8 @@ Result<Invitation> parse_token(std::string_view token) {
   const auto at = token.find('@');
   const auto key = parse_key(token.substr(0, at));
   if (at == std::string_view::npos || !key)
-    return error(VP_INVALID, "that is no invitation (or it was cut while copying): ask for a new one with `vrampool invite`");
+    return error(VP_INVALID,
+                 "that is no invitation (or it was cut while copying): ask for a new one with `vrampool invite`");
   const std::string_view address = token.substr(at + 1);
   if (address.rfind(':') == std::string_view::npos || address.size() > 300)
     return error(VP_INVALID, "the invitation names no address: ask for a new one with `vrampool invite`");

@@ -25,7 +25,7 @@ Status write_pool_key(const std::string& state_dir, const PoolKey&);
 Status remove_pool_key(const std::string& state_dir);
 
 struct Invitation {
-  std::string address;   // host:port of a member's control listener
+  std::string address;  // host:port of a member's control listener
   PoolKey key;
 };
 // One line: "vrampool-secret-1:<pool>:<key id>:<key>:<check>@<host:port>".

@@ -3,9 +3,8 @@
 
 #include <unistd.h>
 
-#include <boost/json.hpp>
-
 #include <algorithm>
+#include <boost/json.hpp>
 
 #include "base/text.h"
 #include "platform/clock.h"
@@ -44,9 +43,16 @@ json::object parse_status(const std::string& text) {
 }
 
 json::object node_report(const Scene& s) {
-  json::object o{{"name", s.config.node_name}, {"member", s.node ? s.node->self().member.value : 0}, {"life", s.birth.life.value},
-                 {"version", VP_VERSION}, {"pid", ::getpid()}, {"uptime_ms", platform::unix_ms() - s.started_unix_ms}, {"memory_dir", s.config.memory_dir}, {"data_tls", s.config.data_tls},
-                 {"capacity_bytes", s.config.capacity_bytes}, {"clients", s.sessions.all().size()},
+  json::object o{{"name", s.config.node_name},
+                 {"member", s.node ? s.node->self().member.value : 0},
+                 {"life", s.birth.life.value},
+                 {"version", VP_VERSION},
+                 {"pid", ::getpid()},
+                 {"uptime_ms", platform::unix_ms() - s.started_unix_ms},
+                 {"memory_dir", s.config.memory_dir},
+                 {"data_tls", s.config.data_tls},
+                 {"capacity_bytes", s.config.capacity_bytes},
+                 {"clients", s.sessions.all().size()},
                  {"control_port", s.node ? s.node->peers().port() : 0}};
   if (!s.node) return o;
   const Figures f = s.node->data().figures();
@@ -75,11 +81,17 @@ json::object node_report(const Scene& s) {
 }
 
 json::object pool_report(const Scene& s) {
-  if (!s.node) return json::object{{"id", ""}, {"state", s.joining ? "joining" : "none"}, {"coordinator", ""}, {"can_change", false}};
+  if (!s.node)
+    return json::object{
+        {"id", ""}, {"state", s.joining ? "joining" : "none"}, {"coordinator", ""}, {"can_change", false}};
   const membership::Machine& m = s.node->machine();
   const Instant now = platform::now();
-  return json::object{{"id", to_text(m.pool())}, {"state", "member"}, {"coordinator", coordinator_name(*s.node)},
-                      {"term", m.term().count}, {"epoch", to_text(m.epoch())}, {"recovering", m.is_recovering()},
+  return json::object{{"id", to_text(m.pool())},
+                      {"state", "member"},
+                      {"coordinator", coordinator_name(*s.node)},
+                      {"term", m.term().count},
+                      {"epoch", to_text(m.epoch())},
+                      {"recovering", m.is_recovering()},
                       {"can_change", m.coordinator(now).has_value() && !m.is_recovering()}};
 }
 
@@ -90,9 +102,16 @@ json::array nodes_report(const Scene& s, const Heard& heard) {
   const auto leader = m.coordinator(platform::now());
   for (const auto& entry : m.roster().entries) {
     const MemberNo member{entry->member};
-    json::object o{{"name", entry->name}, {"member", entry->member}, {"life", 0}, {"state", entry->forgotten ? "forgotten" : "dead"},
-                   {"coordinator", leader && *leader == member}, {"self", member == s.node->self().member},
-                   {"address", entry->addresses.empty() ? "" : entry->addresses.front()}, {"capacity_bytes", 0}, {"used_bytes", 0}, {"version", ""}};
+    json::object o{{"name", entry->name},
+                   {"member", entry->member},
+                   {"life", 0},
+                   {"state", entry->forgotten ? "forgotten" : "dead"},
+                   {"coordinator", leader && *leader == member},
+                   {"self", member == s.node->self().member},
+                   {"address", entry->addresses.empty() ? "" : entry->addresses.front()},
+                   {"capacity_bytes", 0},
+                   {"used_bytes", 0},
+                   {"version", ""}};
     for (const auto& v : m.view().members) {
       if (v->member != entry->member) continue;
       o["life"] = v->life;
@@ -108,9 +127,17 @@ json::array nodes_report(const Scene& s, const Heard& heard) {
 }
 
 json::object job_report(const JobView& j) {
-  json::object o{{"job", j.id}, {"kind", j.kind}, {"name", j.name}, {"principal", j.principal}, {"state", to_text(j.state)}, {"done_bytes", j.done_bytes},
-                 {"total_bytes", j.total_bytes}, {"bytes_per_second", static_cast<std::uint64_t>(j.bytes_per_second)},
-                 {"started_unix_ms", j.started_unix_ms}, {"message", error_line(j)}, {"status", static_cast<int>(j.failure.code)}};
+  json::object o{{"job", j.id},
+                 {"kind", j.kind},
+                 {"name", j.name},
+                 {"principal", j.principal},
+                 {"state", to_text(j.state)},
+                 {"done_bytes", j.done_bytes},
+                 {"total_bytes", j.total_bytes},
+                 {"bytes_per_second", static_cast<std::uint64_t>(j.bytes_per_second)},
+                 {"started_unix_ms", j.started_unix_ms},
+                 {"message", error_line(j)},
+                 {"status", static_cast<int>(j.failure.code)}};
   if (j.seconds_left >= 0) o["seconds_left"] = j.seconds_left;
   return o;
 }
@@ -139,17 +166,23 @@ std::string board_report(const Scene& s) {
 
 json::array health_report(const Scene& s, const Heard& heard) {
   json::array out;
-  const auto say = [&](const char* severity, std::string what, std::string fix) { out.push_back(json::object{{"severity", severity}, {"what", what}, {"fix", fix}}); };
-  if (s.store.failing()) say("error", "the registry cannot be written: the disk of " + s.store.directory() + " is full or broken", "make room there");
+  const auto say = [&](const char* severity, std::string what, std::string fix) {
+    out.push_back(json::object{{"severity", severity}, {"what", what}, {"fix", fix}});
+  };
+  if (s.store.failing())
+    say("error", "the registry cannot be written: the disk of " + s.store.directory() + " is full or broken",
+        "make room there");
   const platform::Pressure pressure = platform::memory_pressure();
   if (pressure.level != platform::PressureLevel::normal)
-    say("warning", fmt::format("this machine is short of memory: {} are left", format_bytes(pressure.available_bytes)), "donate less: `vrampool donate SIZE`");
+    say("warning", fmt::format("this machine is short of memory: {} are left", format_bytes(pressure.available_bytes)),
+        "donate less: `vrampool donate SIZE`");
   if (!s.node) return out;
   const membership::Machine& m = s.node->machine();
   if (!m.coordinator(platform::now())) {
     const auto since = m.silent_since(platform::now());
     const std::string when = since ? " for " + format_duration_ns((platform::now() - *since).ns) : "";
-    say("error", "no coordinator" + when + ": what is sealed stays readable, nothing can be created or removed", "start its node, or run `vrampool promote` on another");
+    say("error", "no coordinator" + when + ": what is sealed stays readable, nothing can be created or removed",
+        "start its node, or run `vrampool promote` on another");
   } else if (m.is_recovering()) {
     say("warning", "the coordinator is taking over", "wait a moment");
   }
@@ -164,12 +197,17 @@ json::array health_report(const Scene& s, const Heard& heard) {
   for (const auto& [member, node] : heard) {
     const auto* missing = node.if_contains("missing_bytes");
     if (missing && missing->is_number() && missing->to_number<double>() > 0)
-      say("error", fmt::format("{} has lost {} of sealed segments", s.node->members().name_of(member), format_bytes(static_cast<std::uint64_t>(missing->to_number<double>()))),
+      say("error",
+          fmt::format("{} has lost {} of sealed segments", s.node->members().name_of(member),
+                      format_bytes(static_cast<std::uint64_t>(missing->to_number<double>()))),
           "`vrampool ls` shows which: remove them and import them again");
   }
-  if (s.node->pieces().orphans() > 0) say("warning", fmt::format("{} pieces here belong to no segment", s.node->pieces().orphans()), "they are freed within an hour");
+  if (s.node->pieces().orphans() > 0)
+    say("warning", fmt::format("{} pieces here belong to no segment", s.node->pieces().orphans()),
+        "they are freed within an hour");
   if (const auto& books = s.node->pieces().accounts(); books.excess_bytes() > 0)
-    say("warning", fmt::format("this node holds {} more than it donates", format_bytes(books.excess_bytes())), "remove segments, or donate more");
+    say("warning", fmt::format("this node holds {} more than it donates", format_bytes(books.excess_bytes())),
+        "remove segments, or donate more");
   return out;
 }
 

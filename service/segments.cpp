@@ -16,11 +16,16 @@ constexpr std::uint16_t kModeMask = 0666;
 constexpr int kAbortAttemptsMax = 20;
 
 Status check_tensors(const std::vector<std::unique_ptr<wire::TensorT>>& tensors, std::uint64_t bytes) {
-  if (tensors.size() > kTensorsPerSegmentMax) return error(VP_INVALID, "{} tensors: a segment holds at most {}", tensors.size(), kTensorsPerSegmentMax);
+  if (tensors.size() > kTensorsPerSegmentMax)
+    return error(VP_INVALID, "{} tensors: a segment holds at most {}", tensors.size(), kTensorsPerSegmentMax);
   for (const auto& t : tensors) {
-    if (!t || t->name.empty() || t->name.size() > kNameBytesMax) return error(VP_INVALID, "a tensor's name must have 1 to {} characters", kNameBytesMax);
-    if (t->shape.size() > kTensorDimensionsMax) return error(VP_INVALID, "tensor \"{}\" has {} dimensions: at most {}", t->name, t->shape.size(), kTensorDimensionsMax);
-    if (t->offset > bytes || t->bytes > bytes - t->offset) return error(VP_INVALID, "tensor \"{}\" reaches beyond the segment", t->name);
+    if (!t || t->name.empty() || t->name.size() > kNameBytesMax)
+      return error(VP_INVALID, "a tensor's name must have 1 to {} characters", kNameBytesMax);
+    if (t->shape.size() > kTensorDimensionsMax)
+      return error(VP_INVALID, "tensor \"{}\" has {} dimensions: at most {}", t->name, t->shape.size(),
+                   kTensorDimensionsMax);
+    if (t->offset > bytes || t->bytes > bytes - t->offset)
+      return error(VP_INVALID, "tensor \"{}\" reaches beyond the segment", t->name);
   }
   return {};
 }
@@ -37,8 +42,11 @@ bool may_change(const Who& who, const wire::RecordT& r) { return who.operator_ri
 Result<Record> Segments::find(const std::string& name, SegmentId id, const Who& who) const {
   const Record record = name.empty() ? members_.machine().find(id) : members_.machine().find_by_name(name);
   const std::string shown = name.empty() ? to_text(id) : name;
-  if (!record || record->state == wire::SegmentState::deleted) return error(VP_NOT_FOUND, "no segment \"{}\" in this pool", shown);
-  if (!may_read(who, *record)) return error(VP_DENIED, "segment \"{}\" belongs to {} and is not readable by {}", shown, record->principal, who.principal);
+  if (!record || record->state == wire::SegmentState::deleted)
+    return error(VP_NOT_FOUND, "no segment \"{}\" in this pool", shown);
+  if (!may_read(who, *record))
+    return error(VP_DENIED, "segment \"{}\" belongs to {} and is not readable by {}", shown, record->principal,
+                 who.principal);
   return record;
 }
 
@@ -58,18 +66,23 @@ Task<Result<std::vector<allocator::Candidate>>> Segments::candidates() {
     const auto* space = answer ? answer->AsSpaceReply() : nullptr;
     if (!space) {
       const auto* refused = answer ? answer->AsPieceReply() : nullptr;
-      why = fmt::format("{}: {}", members_.name_of(member), refused ? refused->message : answer ? "unexpected answer" : answer.error().message);
+      why = fmt::format("{}: {}", members_.name_of(member),
+                        refused  ? refused->message
+                        : answer ? "unexpected answer"
+                                 : answer.error().message);
       log::warn("no room is known on {}", why);
       continue;
     }
     const std::uint64_t free = space->capacity - std::min(space->capacity, space->used);
-    out.push_back({member, members_.name_of(member), space->capacity, free, member == members_.machine().self() ? 0u : 1u});
+    out.push_back(
+        {member, members_.name_of(member), space->capacity, free, member == members_.machine().self() ? 0u : 1u});
   }
   if (out.empty()) co_return error(VP_NO_COORDINATOR, "no member can take data now{}{}", why.empty() ? "" : ": ", why);
   co_return out;
 }
 
-Result<allocator::PlacementRequest> Segments::placement_of(const CreateAsk& ask, std::span<const allocator::Candidate> nodes) const {
+Result<allocator::PlacementRequest> Segments::placement_of(const CreateAsk& ask,
+                                                           std::span<const allocator::Candidate> nodes) const {
   allocator::PlacementRequest p;
   VP_TRY(mode, allocator::parse_placement(ask.placement.empty() ? "spread" : ask.placement));
   p.mode = ask.nodes.empty() ? mode : allocator::PlacementMode::nodes;
@@ -77,10 +90,12 @@ Result<allocator::PlacementRequest> Segments::placement_of(const CreateAsk& ask,
   p.bytes = ask.bytes;
   p.cut_points = ask.cut_points;
   p.copies = ask.copies;
-  if (p.mode == allocator::PlacementMode::nodes && ask.nodes.empty()) return error(VP_INVALID, "placement \"nodes\" needs the names of nodes");
+  if (p.mode == allocator::PlacementMode::nodes && ask.nodes.empty())
+    return error(VP_INVALID, "placement \"nodes\" needs the names of nodes");
   for (const std::string& name : ask.nodes) {
     const auto at = std::find_if(nodes.begin(), nodes.end(), [&](const auto& n) { return n.name == name; });
-    if (at == nodes.end()) return error(VP_NOT_FOUND, "no node \"{}\" is alive in this pool: see `vrampool nodes`", name);
+    if (at == nodes.end())
+      return error(VP_NOT_FOUND, "no node \"{}\" is alive in this pool: see `vrampool nodes`", name);
     p.nodes.push_back(at->member);
   }
   return p;
@@ -88,9 +103,11 @@ Result<allocator::PlacementRequest> Segments::placement_of(const CreateAsk& ask,
 
 Result<wire::RecordT> Segments::draft(CreateAsk& ask, const Who& who) {
   VP_CHECK(check_name(ask.name));
-  if (ask.kind != wire::SegmentKind::sealed) return error(VP_UNSUPPORTED, "coherent segments are not in this version: create a sealed one");
+  if (ask.kind != wire::SegmentKind::sealed)
+    return error(VP_UNSUPPORTED, "coherent segments are not in this version: create a sealed one");
   if (ask.copies != 1) return error(VP_UNSUPPORTED, "replicas are not in this version: ask for one copy");
-  if (ask.bytes == 0 || ask.bytes > kPoolSlotBytes / 2) return error(VP_INVALID, "a segment of {} bytes: it must have at least one and fit into the pool", ask.bytes);
+  if (ask.bytes == 0 || ask.bytes > kPoolSlotBytes / 2)
+    return error(VP_INVALID, "a segment of {} bytes: it must have at least one and fit into the pool", ask.bytes);
   if (ask.mode & ~kModeMask) return error(VP_INVALID, "mode {:o} has bits other than read and write", ask.mode);
   ask.bytes = (ask.bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
   VP_CHECK(check_tensors(ask.tensors, ask.bytes));
@@ -137,13 +154,14 @@ Task<Result<Record>> Segments::create(CreateAsk ask, Who who) {
   Result<membership::CommandDone> done = co_await members_.run(std::move(what));
   if (!done) {
     // With an unknown outcome the record may stand: then removing it frees the pieces too.
-    if (done.error().code == VP_UNKNOWN_OUTCOME || done.error().code == VP_TIMEOUT) static_cast<void>(co_await abort(draft_record->id));
+    if (done.error().code == VP_UNKNOWN_OUTCOME || done.error().code == VP_TIMEOUT)
+      static_cast<void>(co_await abort(draft_record->id));
     co_await unreserve(draft_record);
     co_return done.take_error();
   }
   data_.open_record(done->record);
-  log::info("segment {} \"{}\" is being created by {}, {} in {} pieces", to_text(done->record->id), done->record->name, who.principal,
-            format_bytes(done->record->bytes), done->record->pieces.size());
+  log::info("segment {} \"{}\" is being created by {}, {} in {} pieces", to_text(done->record->id), done->record->name,
+            who.principal, format_bytes(done->record->bytes), done->record->pieces.size());
   co_return done->record;
 }
 
@@ -157,7 +175,9 @@ Task<Status> Segments::for_each_piece(Record record, MakeAsk make, TakeReply tak
     auto* reply = answer ? answer->AsPieceReply() : nullptr;
     const std::string host = members_.name_of(MemberNo{record->pieces[i]->node});
     if (!reply) {
-      if (first) first = answer ? error(VP_CORRUPT, "{} gave an unexpected answer", host) : error(answer.error().code, "{}: {}", host, answer.error().message);
+      if (first)
+        first = answer ? error(VP_CORRUPT, "{} gave an unexpected answer", host)
+                       : error(answer.error().code, "{}: {}", host, answer.error().message);
     } else if (reply->status != VP_OK) {
       if (first) first = Error{static_cast<vp_status>(reply->status), host + ": " + reply->message};
     } else if (take) {
@@ -197,8 +217,9 @@ Task<> Segments::unreserve(Record record) {
 
 Task<Result<Record>> Segments::seal(SegmentId id, std::unique_ptr<wire::RecordT> parts) {
   const Record record = members_.machine().find(id);
-  if (!record || record->state == wire::SegmentState::deleted) co_return error(VP_NOT_FOUND, "segment {} does not exist any more", to_text(id));
-  if (record->state == wire::SegmentState::sealed) co_return record;   // asked twice
+  if (!record || record->state == wire::SegmentState::deleted)
+    co_return error(VP_NOT_FOUND, "segment {} does not exist any more", to_text(id));
+  if (record->state == wire::SegmentState::sealed) co_return record;  // asked twice
   const auto sealed = std::make_shared<wire::RecordT>(parts ? wire::RecordT(*parts) : wire::RecordT(*record));
   sealed->id = id;
   sealed->pieces.clear();
@@ -210,7 +231,9 @@ Task<Result<Record>> Segments::seal(SegmentId id, std::unique_ptr<wire::RecordT>
     ask.ordinal = piece.ordinal;
     return body_of(std::move(ask));
   };
-  const TakeReply keep_hash = [sealed](std::size_t i, wire::PieceReplyT& reply) { sealed->pieces[i]->sha256 = std::move(reply.sha256); };
+  const TakeReply keep_hash = [sealed](std::size_t i, wire::PieceReplyT& reply) {
+    sealed->pieces[i]->sha256 = std::move(reply.sha256);
+  };
   const Status frozen = co_await for_each_piece(record, freeze, keep_hash);
   if (!frozen) co_return frozen.error();
   Members::What what = membership::Seal{*sealed, true, false};
@@ -243,10 +266,12 @@ Task<Status> Segments::abort(SegmentId id) {
       log::info("segment {}: its creation was dropped", to_text(id));
       co_return Status{};
     }
-    if (attempt == 0) log::warn("segment {}: its creation cannot be dropped yet: {}", to_text(id), done.error().message);
+    if (attempt == 0)
+      log::warn("segment {}: its creation cannot be dropped yet: {}", to_text(id), done.error().message);
     co_await loop_.sleep(Duration::seconds(1));
   }
-  co_return error(VP_TIMEOUT, "segment {}: the coordinator did not drop it; it goes when this daemon restarts", to_text(id));
+  co_return error(VP_TIMEOUT, "segment {}: the coordinator did not drop it; it goes when this daemon restarts",
+                  to_text(id));
 }
 
 Task<Status> Segments::remove(SegmentId id) {
@@ -261,7 +286,8 @@ Task<Status> Segments::rename(std::string from, std::string to, Who who) {
   if (const Status good = check_name(to); !good) co_return good;
   const Result<Record> record = find(from, {}, who);
   if (!record) co_return record.error();
-  if (!may_change(who, **record)) co_return error(VP_DENIED, "segment \"{}\" belongs to {}", from, (*record)->principal);
+  if (!may_change(who, **record))
+    co_return error(VP_DENIED, "segment \"{}\" belongs to {}", from, (*record)->principal);
   Members::What what = membership::Rename{(*record)->id, to};
   const Result<membership::CommandDone> done = co_await members_.run(std::move(what));
   if (!done) co_return done.error();

@@ -17,11 +17,11 @@ struct Who {
   bool operator_rights = false;
 };
 bool may_read(const Who&, const wire::RecordT&);
-bool may_change(const Who&, const wire::RecordT&);   // remove, rename, replace by a newer one of that name
+bool may_change(const Who&, const wire::RecordT&);  // remove, rename, replace by a newer one of that name
 
 struct CreateAsk {
   std::string name;
-  std::uint64_t bytes = 0;             // rounded up to pages
+  std::uint64_t bytes = 0;  // rounded up to pages
   wire::SegmentKind kind = wire::SegmentKind::sealed;
   std::string placement = "spread";
   std::vector<std::string> nodes;
@@ -43,7 +43,8 @@ class SegmentsOwner {
 // Threads: control thread.
 class Segments {
  public:
-  Segments(Loop& loop, Members& members, DataPlane& data, SegmentsOwner& owner) : loop_(loop), members_(members), data_(data), owner_(owner) {}
+  Segments(Loop& loop, Members& members, DataPlane& data, SegmentsOwner& owner)
+      : loop_(loop), members_(members), data_(data), owner_(owner) {}
 
   // Reserved at its hosts, then registered as `creating`. Nothing is left of it after an error.
   Task<Result<Record>> create(CreateAsk ask, Who who);
@@ -62,7 +63,8 @@ class Segments {
 
  private:
   Result<wire::RecordT> draft(CreateAsk& ask, const Who& who);
-  Result<allocator::PlacementRequest> placement_of(const CreateAsk& ask, std::span<const allocator::Candidate> nodes) const;
+  Result<allocator::PlacementRequest> placement_of(const CreateAsk& ask,
+                                                   std::span<const allocator::Candidate> nodes) const;
   Task<Status> reserve(Record record);
   Task<> unreserve(Record record);
   using MakeAsk = std::function<Body(const wire::PieceT&)>;

@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint16_t kLocalVersion = 1;
 // Attached programs and those that have not said what they are.
 constexpr std::size_t kLocalConnectionsMax = 2 * kSessionsMax;
-constexpr unsigned kSocketMode = 0666;   // who comes in is judged by credentials
+constexpr unsigned kSocketMode = 0666;  // who comes in is judged by credentials
 
 }  // namespace
 
@@ -30,7 +30,8 @@ Status Sessions::listen(const std::string& path) {
   VP_TRY(fd, platform::listen_unix(path, kSocketMode));
   listener_ = std::move(fd);
   path_ = path;
-  watch_ = loop_.watch(listener_.get(), [this] { accept_all(); }, [] {});
+  watch_ = loop_.watch(
+      listener_.get(), [this] { accept_all(); }, [] {});
   return {};
 }
 
@@ -61,13 +62,15 @@ void Sessions::accept_all() {
 void Sessions::open(UniqueFd fd) {
   const auto peer = platform::peer_credentials(fd.get());
   if (!peer) return log::warn("a program without credentials was turned away: {}", peer.error().message);
-  if (connections_.size() >= kLocalConnectionsMax) return log::warn("too many programs are connected: one was turned away");
+  if (connections_.size() >= kLocalConnectionsMax)
+    return log::warn("too many programs are connected: one was turned away");
   const std::uint64_t no = next_connection_++;
   Connection& c = connections_[no];
   c.no = no;
   c.peer = *peer;
-  c.io = std::make_unique<LocalConnection>(loop_, std::move(fd), [this, no](LocalFrame frame) { on_frame(no, std::move(frame)); },
-                                           [this, no](const std::string&) { on_closed(no); });
+  c.io = std::make_unique<LocalConnection>(
+      loop_, std::move(fd), [this, no](LocalFrame frame) { on_frame(no, std::move(frame)); },
+      [this, no](const std::string&) { on_closed(no); });
 }
 
 Sessions::Connection* Sessions::find(std::uint64_t no) {
@@ -94,7 +97,9 @@ void Sessions::on_frame(std::uint64_t no, LocalFrame frame) {
   if (const auto* ask = body.AsAttach()) return attach(*c, call, *ask);
   if (const auto* ask = body.AsOpenData()) return open_data(*c, call, *ask);
   if (!c->session) return refuse(*c, call, error(VP_INVALID, "the first message must be Attach"));
-  if (c->answering >= kRequestsPerSessionMax) return refuse(*c, call, error(VP_BUSY, "{} requests of this program are being answered already", kRequestsPerSessionMax));
+  if (c->answering >= kRequestsPerSessionMax)
+    return refuse(*c, call,
+                  error(VP_BUSY, "{} requests of this program are being answered already", kRequestsPerSessionMax));
   ++c->answering;
   loop_.spawn(answer(no, c->session, call, std::move(body), std::move(frame.descriptors)));
 }
@@ -106,7 +111,8 @@ void Sessions::refuse(Connection& c, std::uint64_t call, Error why) {
   c.io->send(message);
 }
 
-Task<> Sessions::answer(std::uint64_t no, std::shared_ptr<Session> session, std::uint64_t call, LocalBody request, std::vector<UniqueFd> descriptors) {
+Task<> Sessions::answer(std::uint64_t no, std::shared_ptr<Session> session, std::uint64_t call, LocalBody request,
+                        std::vector<UniqueFd> descriptors) {
   LocalAnswer reply = co_await owner_.handle(std::move(session), std::move(request), std::move(descriptors));
   Connection* c = find(no);
   if (!c) co_return;
@@ -120,9 +126,13 @@ Task<> Sessions::answer(std::uint64_t no, std::shared_ptr<Session> session, std:
 
 void Sessions::attach(Connection& c, std::uint64_t call, const wire::AttachT& ask) {
   if (c.session) return refuse(c, call, error(VP_INVALID, "attached already"));
-  if (all().size() >= kSessionsMax) return refuse(c, call, error(VP_BUSY, "{} programs are attached to this daemon: it takes no more", kSessionsMax));
+  if (all().size() >= kSessionsMax)
+    return refuse(c, call, error(VP_BUSY, "{} programs are attached to this daemon: it takes no more", kSessionsMax));
   if (ask.version_min > kLocalVersion || ask.version_max < kLocalVersion)
-    return refuse(c, call, error(VP_UNSUPPORTED, "this daemon speaks version {} with programs, this program {} to {}: update the older one", kLocalVersion, ask.version_min, ask.version_max));
+    return refuse(c, call,
+                  error(VP_UNSUPPORTED,
+                        "this daemon speaks version {} with programs, this program {} to {}: update the older one",
+                        kLocalVersion, ask.version_min, ask.version_max));
   auto who = owner_.who_is(c.peer);
   if (!who) return refuse(c, call, who.error());
   c.session = std::make_shared<Session>();
@@ -149,9 +159,10 @@ void Sessions::attach(Connection& c, std::uint64_t call, const wire::AttachT& as
 
 void Sessions::open_data(Connection& c, std::uint64_t call, const wire::OpenDataT& ask) {
   for (const auto& [no, other] : connections_) {
-    if (!other.session || other.session->client.value != ask.client || other.session->secret != ask.session_secret) continue;
+    if (!other.session || other.session->client.value != ask.client || other.session->secret != ask.session_secret)
+      continue;
     if (other.peer.uid != c.peer.uid) break;
-    refuse(c, call, Error{VP_OK, ""});   // a Done without error: the socket changes its language behind it
+    refuse(c, call, Error{VP_OK, ""});  // a Done without error: the socket changes its language behind it
     UniqueFd socket = c.io->take();
     if (!socket) return c.io->close("it sent data before the answer");
     const Status adopted = owner_.adopt_data(other.session->client, std::move(socket), ask.bulk);

@@ -39,14 +39,15 @@ struct Session {
   Who who;
   FileRights rights;
   std::int32_t pid = 0;
-  std::map<std::uint64_t, SegmentId> views;    // mapped
+  std::map<std::uint64_t, SegmentId> views;  // mapped
   std::set<SegmentId> creating;
 };
 
 class SessionsOwner {
  public:
   virtual ~SessionsOwner() = default;
-  virtual Task<LocalAnswer> handle(std::shared_ptr<Session> session, LocalBody request, std::vector<UniqueFd> descriptors) = 0;
+  virtual Task<LocalAnswer> handle(std::shared_ptr<Session> session, LocalBody request,
+                                   std::vector<UniqueFd> descriptors) = 0;
   // Fills what depends on the node; adds the descriptors that Attached carries.
   virtual void describe(wire::AttachedT& attached, std::vector<UniqueFd>& descriptors) = 0;
   virtual Status adopt_data(ClientNo client, UniqueFd socket, bool bulk) = 0;
@@ -72,7 +73,7 @@ class Sessions {
     std::uint64_t no = 0;
     std::unique_ptr<LocalConnection> io;
     platform::PeerCredentials peer;
-    std::shared_ptr<Session> session;       // after Attach
+    std::shared_ptr<Session> session;  // after Attach
     std::size_t answering = 0;
   };
   void accept_all();
@@ -82,7 +83,8 @@ class Sessions {
   void attach(Connection&, std::uint64_t call, const wire::AttachT&);
   void open_data(Connection&, std::uint64_t call, const wire::OpenDataT&);
   void refuse(Connection&, std::uint64_t call, Error why);
-  Task<> answer(std::uint64_t no, std::shared_ptr<Session> session, std::uint64_t call, LocalBody request, std::vector<UniqueFd> descriptors);
+  Task<> answer(std::uint64_t no, std::shared_ptr<Session> session, std::uint64_t call, LocalBody request,
+                std::vector<UniqueFd> descriptors);
   Connection* find(std::uint64_t no);
 
   Loop& loop_;

@@ -10,10 +10,14 @@ namespace vrampool::service {
 
 void Sha256Stream::Free::operator()(evp_md_ctx_st* c) const { EVP_MD_CTX_free(c); }
 
-Sha256Stream::Sha256Stream() : context_(EVP_MD_CTX_new()) { VP_ASSERT(EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1); }
+Sha256Stream::Sha256Stream() : context_(EVP_MD_CTX_new()) {
+  VP_ASSERT(EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1);
+}
 Sha256Stream::~Sha256Stream() = default;
 
-void Sha256Stream::add(std::span<const std::byte> bytes) { VP_ASSERT(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) == 1); }
+void Sha256Stream::add(std::span<const std::byte> bytes) {
+  VP_ASSERT(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) == 1);
+}
 
 std::array<std::byte, 32> Sha256Stream::end() {
   std::array<std::byte, 32> out{};

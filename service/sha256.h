@@ -22,7 +22,9 @@ class Sha256Stream {
   std::array<std::byte, 32> end();
 
  private:
-  struct Free { void operator()(evp_md_ctx_st*) const; };
+  struct Free {
+    void operator()(evp_md_ctx_st*) const;
+  };
   std::unique_ptr<evp_md_ctx_st, Free> context_;
 };
 

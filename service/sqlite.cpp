@@ -9,8 +9,8 @@ namespace {
 Error failure(sqlite3* db, const char* what) {
   const int code = sqlite3_errcode(db) & 0xff;
   const vp_status status = code == SQLITE_CORRUPT || code == SQLITE_NOTADB ? VP_CORRUPT
-                           : code == SQLITE_FULL                         ? VP_NO_SPACE
-                                                                         : VP_FAILED;
+                           : code == SQLITE_FULL                           ? VP_NO_SPACE
+                                                                           : VP_FAILED;
   return error(status, "{}: {}", what, sqlite3_errmsg(db));
 }
 
@@ -30,7 +30,8 @@ Statement& Statement::bind(int index, std::int64_t value) {
   return *this;
 }
 Statement& Statement::bind(int index, std::string_view text) {
-  if (statement_) sqlite3_bind_text(statement_.get(), index, text.data(), static_cast<int>(text.size()), SQLITE_TRANSIENT);
+  if (statement_)
+    sqlite3_bind_text(statement_.get(), index, text.data(), static_cast<int>(text.size()), SQLITE_TRANSIENT);
   return *this;
 }
 Statement& Statement::bind_blob(int index, std::span<const std::byte> blob) {
@@ -75,7 +76,8 @@ Result<Database> Database::open(const std::string& path) {
   Database d;
   d.path_ = path;
   sqlite3* raw = nullptr;
-  const int code = sqlite3_open_v2(path.c_str(), &raw, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX, nullptr);
+  const int code =
+      sqlite3_open_v2(path.c_str(), &raw, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX, nullptr);
   d.db_.reset(raw);
   if (code != SQLITE_OK) return error(VP_FAILED, "{}: cannot be opened: {}", path, sqlite3_errmsg(raw));
   sqlite3_busy_timeout(raw, 2000);
@@ -83,8 +85,13 @@ Result<Database> Database::open(const std::string& path) {
   Statement check = d.prepare("PRAGMA quick_check(1)");
   const Result<bool> row = check.step();
   if (!ready || !row || !*row || check.text(0) != "ok")
-    return error(VP_CORRUPT, "{}: the registry is damaged ({}): move it away and start again, the other members still have the records", path,
-                 !ready ? ready.error().message : row && *row ? check.text(0) : std::string("unreadable"));
+    return error(
+        VP_CORRUPT,
+        "{}: the registry is damaged ({}): move it away and start again, the other members still have the records",
+        path,
+        !ready        ? ready.error().message
+        : row && *row ? check.text(0)
+                      : std::string("unreadable"));
   return d;
 }
 

@@ -26,10 +26,12 @@ class Statement {
   Status run();
   std::int64_t number(int column) const;
   std::string text(int column) const;
-  std::span<const std::byte> blob(int column) const;   // until the next step
+  std::span<const std::byte> blob(int column) const;  // until the next step
 
  private:
-  struct Free { void operator()(sqlite3_stmt*) const; };
+  struct Free {
+    void operator()(sqlite3_stmt*) const;
+  };
   std::unique_ptr<sqlite3_stmt, Free> statement_;
   sqlite3* db_;
 };
@@ -54,7 +56,9 @@ class Database {
   }
 
  private:
-  struct Close { void operator()(sqlite3*) const; };
+  struct Close {
+    void operator()(sqlite3*) const;
+  };
   std::unique_ptr<sqlite3, Close> db_;
   std::string path_;
 };

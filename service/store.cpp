@@ -23,7 +23,8 @@ Result<UniqueFd> lock_directory(const std::string& directory) {
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!fd) return error_errno(errno, path + ": the state directory cannot be used by this user");
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
-  return error(VP_BUSY, "{}: another vrampoold uses this state directory: stop it, or choose another --state-dir", directory);
+  return error(VP_BUSY, "{}: another vrampoold uses this state directory: stop it, or choose another --state-dir",
+               directory);
 }
 
 // Beside the memory directory: says whose memory it is, as long as the memory is there.
@@ -56,8 +57,10 @@ Store::~Store() {
 Status Store::create_tables() {
   return db_.execute(
       "CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;"
-      "CREATE TABLE IF NOT EXISTS records(member INTEGER, life INTEGER, count INTEGER, body BLOB, PRIMARY KEY(member, life, count)) WITHOUT ROWID;"
-      "CREATE TABLE IF NOT EXISTS changes(term_count INTEGER, term_member INTEGER, seq INTEGER, body BLOB, PRIMARY KEY(term_count, term_member, seq)) WITHOUT ROWID;");
+      "CREATE TABLE IF NOT EXISTS records(member INTEGER, life INTEGER, count INTEGER, body BLOB, PRIMARY KEY(member, "
+      "life, count)) WITHOUT ROWID;"
+      "CREATE TABLE IF NOT EXISTS changes(term_count INTEGER, term_member INTEGER, seq INTEGER, body BLOB, PRIMARY "
+      "KEY(term_count, term_member, seq)) WITHOUT ROWID;");
 }
 
 Status Store::bind_to_machine() {
@@ -72,7 +75,9 @@ Status Store::bind_to_machine() {
     });
   }
   if (known == here || known == "unknown" || here == "unknown") return {};
-  return error(VP_INVALID, "{}: this state directory belongs to another machine (a copied disk?): remove it and join as a new node", directory_);
+  return error(VP_INVALID,
+               "{}: this state directory belongs to another machine (a copied disk?): remove it and join as a new node",
+               directory_);
 }
 
 Result<Birth> Store::begin_life(const std::string& memory_dir) {
@@ -81,10 +86,13 @@ Result<Birth> Store::begin_life(const std::string& memory_dir) {
   VP_TRY(incarnation, number("incarnation", 0));
   VP_TRY(boot, text("boot"));
   const auto node = parse_hex128(node_text);
-  if (!node) return error(VP_CORRUPT, "{}/registry.db: holds no node id: move the state directory away and join again", directory_);
+  if (!node)
+    return error(VP_CORRUPT, "{}/registry.db: holds no node id: move the state directory away and join again",
+                 directory_);
   const auto mark = read_file(memory_mark(memory_dir), 64);
   const std::string boot_now = platform_boot();
-  const bool same_memory = incarnation != 0 && boot == boot_now && mark && *mark == node_text.substr(0, 16) + std::to_string(incarnation);
+  const bool same_memory =
+      incarnation != 0 && boot == boot_now && mark && *mark == node_text.substr(0, 16) + std::to_string(incarnation);
   ++life;
   if (!same_memory) incarnation = life;
   VP_CHECK(make_directories(memory_dir, 0700));
@@ -94,8 +102,10 @@ Result<Birth> Store::begin_life(const std::string& memory_dir) {
     return put("boot", boot_now);
   };
   VP_CHECK(db_.transaction(write));
-  if (!same_memory) VP_CHECK(write_file(memory_mark(memory_dir), node_text.substr(0, 16) + std::to_string(incarnation), 0600));
-  return Birth{NodeId{(*node)[0], (*node)[1]}, Life{static_cast<std::uint64_t>(life)}, Incarnation{static_cast<std::uint64_t>(incarnation)}};
+  if (!same_memory)
+    VP_CHECK(write_file(memory_mark(memory_dir), node_text.substr(0, 16) + std::to_string(incarnation), 0600));
+  return Birth{NodeId{(*node)[0], (*node)[1]}, Life{static_cast<std::uint64_t>(life)},
+               Incarnation{static_cast<std::uint64_t>(incarnation)}};
 }
 
 void Store::persist(membership::Persist order, std::function<void()> done) {
@@ -103,14 +113,17 @@ void Store::persist(membership::Persist order, std::function<void()> done) {
   const bool queued = thread_->run([this, shared, done = std::move(done)] {
     Status written = apply(*shared);
     for (int pause = 0; !written && !closing_; ++pause) {
-      if (!failing_.exchange(true)) log::error("{}: cannot write the registry ({}): trying again every second", directory_, written.error().message);
+      if (!failing_.exchange(true))
+        log::error("{}: cannot write the registry ({}): trying again every second", directory_,
+                   written.error().message);
       ::usleep(pause % 10 == 0 ? 1000 : 100'000);
       if (pause % 10 == 0) written = apply(*shared);
     }
     if (written && failing_.exchange(false)) log::info("{}: the registry can be written again", directory_);
     if (written) done();
   });
-  if (!queued && !closing_) log::error("{}: the disk does not keep up: {} changes are waiting", directory_, kWorkerQueueMax);
+  if (!queued && !closing_)
+    log::error("{}: the disk does not keep up: {} changes are waiting", directory_, kWorkerQueueMax);
 }
 
 void Store::drain() {
@@ -123,7 +136,8 @@ Status Store::wipe() {
   VP_CHECK(remove_pool_key(directory_));
   const auto id = platform::random_id();
   return db_.transaction([&]() -> Status {
-    VP_CHECK(db_.execute("DELETE FROM records; DELETE FROM changes; DELETE FROM meta WHERE key NOT IN ('machine', 'life')"));
+    VP_CHECK(
+        db_.execute("DELETE FROM records; DELETE FROM changes; DELETE FROM meta WHERE key NOT IN ('machine', 'life')"));
     return put("node", hex(id));
   });
 }
@@ -131,8 +145,12 @@ Status Store::wipe() {
 Status Store::replace(const membership::DurableState& s) {
   drain();
   membership::Persist all;
-  all.ops = {membership::SetIdentity{s.pool, s.node, s.self}, membership::SetPromise{s.promise}, membership::SetCommitted{s.committed},
-             membership::SetRoster{s.roster}, membership::SetView{s.view}, membership::EraseAllChanges{}};
+  all.ops = {membership::SetIdentity{s.pool, s.node, s.self},
+             membership::SetPromise{s.promise},
+             membership::SetCommitted{s.committed},
+             membership::SetRoster{s.roster},
+             membership::SetView{s.view},
+             membership::EraseAllChanges{}};
   for (const auto& [id, record] : s.records) all.ops.push_back(membership::PutRecord{record});
   for (const auto& change : s.pending) all.ops.push_back(membership::PutChange{change});
   return apply(all);
@@ -159,7 +177,10 @@ Status Store::put(const char* key, std::int64_t value) {
 }
 
 Status Store::put(const char* key, const std::string& value) {
-  return db_.prepare("INSERT OR REPLACE INTO meta VALUES(?, ?)").bind(1, std::string_view(key)).bind(2, std::string_view(value)).run();
+  return db_.prepare("INSERT OR REPLACE INTO meta VALUES(?, ?)")
+      .bind(1, std::string_view(key))
+      .bind(2, std::string_view(value))
+      .run();
 }
 
 }  // namespace vrampool::service

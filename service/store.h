@@ -67,7 +67,7 @@ class Store {
   UniqueFd lock_;
   Database db_;
   std::atomic<bool> failing_ = false, closing_ = false;
-  std::unique_ptr<Workers> thread_;   // last: joins first
+  std::unique_ptr<Workers> thread_;  // last: joins first
 };
 
 }  // namespace vrampool::service

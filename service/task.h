@@ -16,8 +16,8 @@ namespace vrampool::service {
 
 namespace detail {
 struct PromiseBase {
-  std::coroutine_handle<> next;            // who awaits this task
-  std::function<void()> finished;          // for a task nobody awaits
+  std::coroutine_handle<> next;    // who awaits this task
+  std::function<void()> finished;  // for a task nobody awaits
 
   struct Final {
     bool await_ready() noexcept { return false; }
@@ -81,7 +81,10 @@ struct Promise : PromiseBase {
   std::optional<T> value;
   Task<T> get_return_object() { return Task<T>(std::coroutine_handle<Promise>::from_promise(*this)); }
   void return_value(T v) { value.emplace(std::move(v)); }
-  T take() { VP_ASSERT(value); return std::move(*value); }
+  T take() {
+    VP_ASSERT(value);
+    return std::move(*value);
+  }
 };
 template <>
 struct Promise<void> : PromiseBase {

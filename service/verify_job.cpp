@@ -19,7 +19,8 @@ class PieceHash {
   explicit PieceHash(std::uint64_t bytes) : bytes_(bytes), may_be_sparse_(bytes / kPageBytes >= kSparseZeroPages) {}
   void add(std::span<const std::byte> pages) {
     dense_.add(pages);
-    for (; may_be_sparse_ && !pages.empty(); pages = pages.subspan(kPageBytes), ++page_) add_page(pages.first(kPageBytes));
+    for (; may_be_sparse_ && !pages.empty(); pages = pages.subspan(kPageBytes), ++page_)
+      add_page(pages.first(kPageBytes));
   }
   std::vector<std::uint8_t> end() {
     if (zero_pages_ < kSparseZeroPages) return to_bytes(dense_.end());
@@ -53,12 +54,15 @@ std::string tensors_in(const wire::RecordT& r, std::uint64_t offset, std::uint64
   return count <= 3 ? names : fmt::format("{} and {} more", names, count - 3);
 }
 
-Error bad_piece(const Record& r, const wire::PieceT& p, std::uint64_t at, std::uint64_t bytes, vp_status code, const std::string& why) {
-  return error(code, "piece {} of \"{}\" (member {}, bytes {} to {}; holds {}): {}", p.ordinal, r->name, p.node, p.offset, p.offset + p.bytes, tensors_in(*r, at, bytes), why);
+Error bad_piece(const Record& r, const wire::PieceT& p, std::uint64_t at, std::uint64_t bytes, vp_status code,
+                const std::string& why) {
+  return error(code, "piece {} of \"{}\" (member {}, bytes {} to {}; holds {}): {}", p.ordinal, r->name, p.node,
+               p.offset, p.offset + p.bytes, tensors_in(*r, at, bytes), why);
 }
 
 Status verify_piece(BulkChannel& channel, Job& job, const Record& record, const wire::PieceT& piece) {
-  if (piece.sha256.empty()) return bad_piece(record, piece, piece.offset, piece.bytes, VP_CORRUPT, "its record has no hash");
+  if (piece.sha256.empty())
+    return bad_piece(record, piece, piece.offset, piece.bytes, VP_CORRUPT, "its record has no hash");
   PieceHash hash(piece.bytes);
   std::vector<std::byte> buffer(kVerifyChunkBytes);
   for (std::uint64_t done = 0; done < piece.bytes;) {
@@ -71,7 +75,8 @@ Status verify_piece(BulkChannel& channel, Job& job, const Record& record, const 
     done += n;
     job.done_bytes += n;
   }
-  if (hash.end() != piece.sha256) return bad_piece(record, piece, piece.offset, piece.bytes, VP_CORRUPT, "its bytes do not match their hash");
+  if (hash.end() != piece.sha256)
+    return bad_piece(record, piece, piece.offset, piece.bytes, VP_CORRUPT, "its bytes do not match their hash");
   return {};
 }
 
@@ -83,7 +88,7 @@ Status run_verify(JobDesk& desk, Job& job) {
   VP_TRY(channel, desk.channel(job));
   Status first;
   for (const auto& piece : record->pieces) {
-    if (piece->copy != 0) continue;   // reads go to the home copy
+    if (piece->copy != 0) continue;  // reads go to the home copy
     const Status good = verify_piece(*channel, job, record, *piece);
     if (!good && good.error().code == VP_CANCELLED) return good.error();
     if (!good && first) first = good.error();

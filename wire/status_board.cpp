@@ -14,7 +14,17 @@ using Word = std::atomic<std::uint64_t>;
 static_assert(sizeof(Word) == 8 && Word::is_always_lock_free);
 
 constexpr std::uint64_t kBoardMagic = 0x3144524f42505631;  // "1VPBORD1"
-enum Slot : std::size_t { kSlotMagic, kSlotSequence, kSlotPid, kSlotUpdated, kSlotLife, kSlotLength, kSlotCrc, kSlotSpare, kSlotText };
+enum Slot : std::size_t {
+  kSlotMagic,
+  kSlotSequence,
+  kSlotPid,
+  kSlotUpdated,
+  kSlotLife,
+  kSlotLength,
+  kSlotCrc,
+  kSlotSpare,
+  kSlotText
+};
 static_assert(kSlotText * 8 == kBoardBytes - kBoardTextMax);
 
 Word* words(std::span<std::byte> memory) { return reinterpret_cast<Word*>(memory.data()); }
@@ -50,7 +60,8 @@ std::string board_path(const std::string& socket_path) {
 }
 
 Status write_board(std::span<std::byte> memory, const BoardText& text) {
-  if (memory.size() < kBoardBytes || text.json.size() > kBoardTextMax) return error(VP_INVALID, "status board: text of {} bytes", text.json.size());
+  if (memory.size() < kBoardBytes || text.json.size() > kBoardTextMax)
+    return error(VP_INVALID, "status board: text of {} bytes", text.json.size());
   Word* w = words(memory);
   const std::uint64_t before = w[kSlotSequence].load(std::memory_order_relaxed) | 1;
   w[kSlotSequence].store(before, std::memory_order_relaxed);
@@ -72,7 +83,8 @@ Result<BoardText> read_board(std::span<const std::byte> memory) {
   for (int attempt = 0; attempt < 1000; ++attempt) {
     const std::uint64_t before = w[kSlotSequence].load(std::memory_order_acquire);
     if (before % 2 == 1) continue;
-    if (w[kSlotMagic].load(std::memory_order_relaxed) != kBoardMagic) return error(VP_CORRUPT, "status board: not written by vrampoold");
+    if (w[kSlotMagic].load(std::memory_order_relaxed) != kBoardMagic)
+      return error(VP_CORRUPT, "status board: not written by vrampoold");
     const std::uint64_t length = w[kSlotLength].load(std::memory_order_relaxed);
     if (length > kBoardTextMax) continue;
     BoardText text;

@@ -1,7 +1,7 @@
 // The status board: a small mapped file that the daemon writes and anybody may read, also while the daemon hangs.
 //
-// Layout, little endian: magic, pid, sequence (odd while writing), boot-clock time of the last writing, life, length and
-// crc32c of the JSON text that follows. Threads: one writer; readers retry until the sequence stood still.
+// Layout, little endian: magic, pid, sequence (odd while writing), boot-clock time of the last writing, life, length
+// and crc32c of the JSON text that follows. Threads: one writer; readers retry until the sequence stood still.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ inline constexpr std::size_t kBoardTextMax = kBoardBytes - 64;
 struct BoardText {
   std::uint32_t pid = 0;
   Life life{};
-  Instant updated{};     // platform::now() of the writer: an old one means that the daemon hangs or is dead
-  std::string json;      // "schema": "vrampool/board/1"
+  Instant updated{};  // platform::now() of the writer: an old one means that the daemon hangs or is dead
+  std::string json;   // "schema": "vrampool/board/1"
 };
 
 // The board that belongs to a daemon's socket: "/run/vrampool/vrampoold.sock" has "/run/vrampool/vrampoold.board".

@@ -38,7 +38,8 @@ detection_ms = 2000
 alice = "team-a"
 [log]
 level = "debug"
-)", "f.toml");
+)",
+                              "f.toml");
   REQUIRE(c.ok());
   CHECK(c->node_name == "studio-1");
   CHECK(c->control_port == 0);
@@ -62,7 +63,8 @@ TEST_CASE("an unknown key is refused by name, wherever it stands") {
 }
 
 TEST_CASE("values of the wrong kind or out of range say what is wanted") {
-  CHECK(refusal("[node]\ncontrol_port = 70000\n") == "vrampoold.toml:2: node.control_port must be a whole number from 0 to 65535");
+  CHECK(refusal("[node]\ncontrol_port = 70000\n") ==
+        "vrampoold.toml:2: node.control_port must be a whole number from 0 to 65535");
   CHECK(refusal("[node]\nname = 3\n") == "vrampoold.toml:2: node.name must be a string");
   CHECK(refusal("[data]\nsecurity = \"none\"\n") == "vrampoold.toml:2: data.security must be one of: tls, plain");
   CHECK(refusal("[memory]\ncache = \"much\"\n") == "vrampoold.toml:2: memory.cache must be a size such as \"64GiB\"");

@@ -21,19 +21,22 @@ class FakeBulk final : public BulkChannel {
     medium_.changed.wait(lock, [this] { return !medium_.hold_writes || cancelled_; });
     --medium_.writes_held;
     if (cancelled_) return error(VP_CANCELLED, "cancelled");
-    return each(r, offset, bytes.size(), [&](Medium::Piece& p, std::uint64_t in_piece, std::uint64_t done, std::size_t n) -> Status {
-      if (p.state != PieceState::creating || p.token != r->create_token) return error(VP_DENIED, "frozen, or a wrong token");
-      std::memcpy(p.bytes.data() + in_piece, bytes.data() + done, n);
-      return {};
-    });
+    return each(r, offset, bytes.size(),
+                [&](Medium::Piece& p, std::uint64_t in_piece, std::uint64_t done, std::size_t n) -> Status {
+                  if (p.state != PieceState::creating || p.token != r->create_token)
+                    return error(VP_DENIED, "frozen, or a wrong token");
+                  std::memcpy(p.bytes.data() + in_piece, bytes.data() + done, n);
+                  return {};
+                });
   }
   Status flush() override { return {}; }
   Status read(const Record& r, std::uint64_t offset, std::span<std::byte> bytes) override {
     const std::lock_guard lock(medium_.mutex);
-    return each(r, offset, bytes.size(), [&](Medium::Piece& p, std::uint64_t in_piece, std::uint64_t done, std::size_t n) -> Status {
-      std::memcpy(bytes.data() + done, p.bytes.data() + in_piece, n);
-      return {};
-    });
+    return each(r, offset, bytes.size(),
+                [&](Medium::Piece& p, std::uint64_t in_piece, std::uint64_t done, std::size_t n) -> Status {
+                  std::memcpy(bytes.data() + done, p.bytes.data() + in_piece, n);
+                  return {};
+                });
   }
   void cancel() override {
     const std::lock_guard lock(medium_.mutex);
@@ -45,7 +48,9 @@ class FakeBulk final : public BulkChannel {
   template <class F>
   Status each(const Record& r, std::uint64_t offset, std::uint64_t bytes, F f) {
     for (std::uint64_t done = 0; done < bytes;) {
-      const auto piece = std::find_if(r->pieces.begin(), r->pieces.end(), [&](const auto& p) { return p->offset <= offset + done && offset + done < p->offset + p->bytes; });
+      const auto piece = std::find_if(r->pieces.begin(), r->pieces.end(), [&](const auto& p) {
+        return p->offset <= offset + done && offset + done < p->offset + p->bytes;
+      });
       if (piece == r->pieces.end()) return error(VP_INVALID, "beyond the segment");
       auto& pieces = medium_.nodes[MemberNo{(*piece)->node}];
       const auto at = pieces.find({r->id, (*piece)->ordinal});
@@ -78,13 +83,15 @@ class FakePlane final : public DataPlane {
 
   void create_piece(SegmentId s, const wire::PieceT& piece, std::uint64_t token, Done done) override {
     const std::lock_guard lock(medium_.mutex);
-    mine()[{s, piece.ordinal}] = {std::vector<std::byte>(piece.bytes), piece.offset, token, PieceState::creating, options_.incarnation};
+    mine()[{s, piece.ordinal}] = {std::vector<std::byte>(piece.bytes), piece.offset, token, PieceState::creating,
+                                  options_.incarnation};
     answer(done, {});
   }
   void freeze_piece(PieceId id, std::uint64_t token, DoneWith<Sha256> done) override {
     const std::lock_guard lock(medium_.mutex);
     const auto at = mine().find(id);
-    if (at == mine().end() || at->second.token != token) return options_.post([done] { done(error(VP_NOT_FOUND, "no such piece")); });
+    if (at == mine().end() || at->second.token != token)
+      return options_.post([done] { done(error(VP_NOT_FOUND, "no such piece")); });
     at->second.state = PieceState::frozen;
     Sha256Stream hash;
     hash.add(at->second.bytes);
@@ -129,7 +136,9 @@ class FakePlane final : public DataPlane {
 
  private:
   std::map<PieceId, Medium::Piece>& mine() { return medium_.nodes[options_.self.member]; }
-  void answer(Done done, Status s) { options_.post([done, s] { done(s); }); }
+  void answer(Done done, Status s) {
+    options_.post([done, s] { done(s); });
+  }
   Medium& medium_;
   DataPlaneOptions options_;
   std::vector<PieceReport> adopted_;
@@ -145,7 +154,9 @@ std::size_t Medium::pieces() {
 }
 
 StartDataPlane Medium::starter() {
-  return [this](DataPlaneOptions o) -> Result<std::unique_ptr<DataPlane>> { return std::unique_ptr<DataPlane>(std::make_unique<FakePlane>(*this, std::move(o))); };
+  return [this](DataPlaneOptions o) -> Result<std::unique_ptr<DataPlane>> {
+    return std::unique_ptr<DataPlane>(std::make_unique<FakePlane>(*this, std::move(o)));
+  };
 }
 
 }  // namespace vrampool::service

@@ -21,7 +21,7 @@ struct Medium {
   std::mutex mutex;
   std::condition_variable changed;
   std::map<MemberNo, std::map<PieceId, Piece>> nodes;
-  bool hold_writes = false;      // writes wait until this is false or their channel is cancelled
+  bool hold_writes = false;  // writes wait until this is false or their channel is cancelled
   std::size_t writes_held = 0;
   std::size_t clients_gone = 0;
 

@@ -1,6 +1,5 @@
 // Jobs: import, export, verify, cancel, over a data plane in memory.
 #include <boost/json.hpp>
-
 #include <filesystem>
 
 #include "control_rig.h"
@@ -10,7 +9,8 @@ using namespace vrampool::service;
 
 namespace {
 
-LocalBody import_of(std::vector<std::string> paths, const std::string& name, wire::LayoutMode layout = wire::LayoutMode::aligned) {
+LocalBody import_of(std::vector<std::string> paths, const std::string& name,
+                    wire::LayoutMode layout = wire::LayoutMode::aligned) {
   wire::ImportJobT ask;
   ask.paths = std::move(paths);
   ask.name = name;
@@ -167,7 +167,13 @@ TEST_CASE("an import that was kept goes on in the same segment") {
     return rig.medium.writes_held > 0;
   }));
   REQUIRE_OK(client.ask(std::move(cancel)));
-  CHECK(eventually([&] { return boost::json::parse(boost::json::serialize(client.verb("jobs")->at("jobs"))).as_array().at(0).at("state").as_string() == "cancelled"; }));
+  CHECK(eventually([&] {
+    return boost::json::parse(boost::json::serialize(client.verb("jobs")->at("jobs")))
+               .as_array()
+               .at(0)
+               .at("state")
+               .as_string() == "cancelled";
+  }));
   CHECK(rig.medium.pieces() == 1);
   {
     const std::lock_guard lock(rig.medium.mutex);

@@ -1,4 +1,5 @@
-// Several daemons in one process, linked by TLS over loopback: entering, names on every member, loss of the coordinator.
+// Several daemons in one process, linked by TLS over loopback: entering, names on every member, loss of the
+// coordinator.
 #include <boost/json.hpp>
 
 #include "control_rig.h"
@@ -56,7 +57,8 @@ TEST_CASE("what one member creates, every member knows by name") {
   rig.make_pool();
   const Status made = put(rig, 1, "llama/weights");
   REQUIRE_OK(made);
-  for (std::size_t i = 0; i < 3; ++i) CHECK(eventually([&] { return name_state(rig, i, "llama/weights") == "sealed"; }));
+  for (std::size_t i = 0; i < 3; ++i)
+    CHECK(eventually([&] { return name_state(rig, i, "llama/weights") == "sealed"; }));
   TestClient reader = rig.client(2);
   wire::OpenSegmentT open;
   open.name = "llama/weights";
@@ -68,7 +70,8 @@ TEST_CASE("what one member creates, every member knows by name") {
   wire::RemoveSegmentT remove;
   remove.name = "llama/weights";
   REQUIRE_OK(reader.ask(std::move(remove)));
-  for (std::size_t i = 0; i < 3; ++i) CHECK(eventually([&] { return name_state(rig, i, "llama/weights") == "absent"; }));
+  for (std::size_t i = 0; i < 3; ++i)
+    CHECK(eventually([&] { return name_state(rig, i, "llama/weights") == "absent"; }));
   CHECK(eventually([&] { return rig.medium.pieces() == 0; }));
 }
 
@@ -81,7 +84,7 @@ TEST_CASE("a newer segment of the same name takes the name over at its seal") {
   REQUIRE_OK(second);
   CHECK(name_state(rig, 0, "m") != "absent");
   REQUIRE_OK(seal(client, *second));
-  CHECK(eventually([&] { return rig.medium.pieces() == 1; }));   // the old one is gone everywhere
+  CHECK(eventually([&] { return rig.medium.pieces() == 1; }));  // the old one is gone everywhere
 }
 
 TEST_CASE("another key is refused with a line on both sides, and does not get in") {
@@ -164,7 +167,7 @@ TEST_CASE("a program that dies between create and seal leaves nothing") {
   CHECK(eventually([&] { return rig.medium.pieces() == 0; }));
   CHECK(eventually([&] { return name_state(rig, 0, "half") == "absent"; }));
   CHECK(rig.medium.clients_gone > 0);
-  REQUIRE_OK(put(rig, 0, "half"));   // the name is free again
+  REQUIRE_OK(put(rig, 0, "half"));  // the name is free again
 }
 
 TEST_CASE("a daemon that dies between create and seal leaves nothing either") {

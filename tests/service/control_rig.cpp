@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <boost/json.hpp>
-
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -58,11 +57,13 @@ Result<LocalBody> TestClient::receive() {
   std::vector<std::byte> body(length);
   VP_CHECK(platform::receive_all(fd_.get(), body, descriptors, kPatience));
   VP_TRY(message, wire::decode<wire::LocalMessage>(body, "answer"));
-  if (const auto* done = message.body.AsDone(); done && done->status != VP_OK) return Error{static_cast<vp_status>(done->status), done->message};
+  if (const auto* done = message.body.AsDone(); done && done->status != VP_OK)
+    return Error{static_cast<vp_status>(done->status), done->message};
   return std::move(message.body);
 }
 
-Result<boost::json::object> TestClient::verb(const std::string& verb, std::vector<std::string> arguments, const std::string& json) {
+Result<boost::json::object> TestClient::verb(const std::string& verb, std::vector<std::string> arguments,
+                                             const std::string& json) {
   wire::AdminT admin;
   admin.verb = verb;
   admin.arguments = std::move(arguments);
@@ -174,8 +175,9 @@ std::string read_text(const std::string& path) {
 }
 
 std::string safetensors_of(unsigned seed, std::size_t bytes_a, std::size_t bytes_b) {
-  const std::string header = fmt::format(R"({{"a":{{"dtype":"U8","shape":[{}],"data_offsets":[0,{}]}},"b":{{"dtype":"U8","shape":[{}],"data_offsets":[{},{}]}}}})",
-                                         bytes_a, bytes_a, bytes_b, bytes_a, bytes_a + bytes_b);
+  const std::string header = fmt::format(
+      R"({{"a":{{"dtype":"U8","shape":[{}],"data_offsets":[0,{}]}},"b":{{"dtype":"U8","shape":[{}],"data_offsets":[{},{}]}}}})",
+      bytes_a, bytes_a, bytes_b, bytes_a, bytes_a + bytes_b);
   std::string file(8, '\0');
   for (int i = 0; i < 8; ++i) file[static_cast<std::size_t>(i)] = static_cast<char>(header.size() >> (8 * i));
   file += header;

@@ -4,7 +4,6 @@
 #include <doctest/doctest.h>
 
 #include <boost/json/object.hpp>
-
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,10 +12,10 @@
 #include "service/daemon.h"
 
 // Says why a Result is none.
-#define REQUIRE_OK(expression)                                                       \
-  do {                                                                               \
-    const auto& required_ = (expression);                                            \
-    REQUIRE_MESSAGE(required_.ok(), (required_ ? "" : required_.error().message));   \
+#define REQUIRE_OK(expression)                                                     \
+  do {                                                                             \
+    const auto& required_ = (expression);                                          \
+    REQUIRE_MESSAGE(required_.ok(), (required_ ? "" : required_.error().message)); \
   } while (false)
 
 namespace vrampool::service {
@@ -39,9 +38,12 @@ class TestClient {
   // The answer, or the error that a Done carries.
   Result<LocalBody> call(LocalBody request);
   template <class T>
-  Result<LocalBody> ask(T message) { return call(local_body(std::move(message))); }
+  Result<LocalBody> ask(T message) {
+    return call(local_body(std::move(message)));
+  }
   // An operator's verb; the document, or the line of text under "message".
-  Result<boost::json::object> verb(const std::string& verb, std::vector<std::string> arguments = {}, const std::string& json = {});
+  Result<boost::json::object> verb(const std::string& verb, std::vector<std::string> arguments = {},
+                                   const std::string& json = {});
   const wire::AttachedT& attached() const { return attached_; }
   Result<SegmentId> create(const std::string& name, std::uint64_t bytes, const std::string& placement = "spread");
   Result<boost::json::object> run_job(LocalBody request);
@@ -58,14 +60,14 @@ class Rig {
   explicit Rig(std::size_t daemons, std::int64_t detection_ms = 1000);
   ~Rig();
   Config config(std::size_t i) const;
-  Status start(std::size_t i);            // again after stop(): same directories, same port
+  Status start(std::size_t i);  // again after stop(): same directories, same port
   void stop(std::size_t i) { daemons_[i].reset(); }
   Daemon& daemon(std::size_t i) { return *daemons_[i]; }
   TestClient client(std::size_t i) { return TestClient(configs_[i].socket_path); }
   // All started; the first made the pool, the others joined, everybody sees everybody alive.
   void make_pool();
   std::string invite(std::size_t i = 0);
-  std::size_t alive(std::size_t i);       // as node i sees it
+  std::size_t alive(std::size_t i);  // as node i sees it
   Medium medium;
   TempDir dir;
 

@@ -34,7 +34,7 @@ TEST_CASE("every start is a new life; the incarnation lasts as long as the memor
   CHECK(second.node == first.node);
   CHECK(second.life.value == first.life.value + 1);
   CHECK(second.incarnation == first.incarnation);
-  REQUIRE(::unlink((memory + ".incarnation").c_str()) == 0);   // as after a reboot
+  REQUIRE(::unlink((memory + ".incarnation").c_str()) == 0);  // as after a reboot
   const Birth third = begin();
   CHECK(third.incarnation.value == third.life.value);
   CHECK(third.incarnation > first.incarnation);
@@ -74,8 +74,13 @@ TEST_CASE("what membership persists comes back, in order and whole") {
     auto old = std::make_shared<wire::ChangeT>();
     old->version = {Term{5, MemberNo{1}}, 8};
     Persist order;
-    order.ops = {SetIdentity{{1, 2}, {}, MemberNo{3}}, SetPromise{Term{7, MemberNo{2}}}, PutRecord{record}, PutChange{old}, PutChange{change},
-                 EraseChanges{old->version}, SetCommitted{{Term{5, MemberNo{1}}, 8}}};
+    order.ops = {SetIdentity{{1, 2}, {}, MemberNo{3}},
+                 SetPromise{Term{7, MemberNo{2}}},
+                 PutRecord{record},
+                 PutChange{old},
+                 PutChange{change},
+                 EraseChanges{old->version},
+                 SetCommitted{{Term{5, MemberNo{1}}, 8}}};
     bool done = false;
     (*store)->persist(std::move(order), [&] { done = true; });
     (*store)->drain();
@@ -134,7 +139,7 @@ TEST_CASE("a job reads only what the one who asked may read") {
   CHECK_FALSE(open_input(dir.path() + "/secret", stranger).ok());
   CHECK(open_input(dir.path() + "/secret", root).ok());
   REQUIRE(::chmod((dir.path() + "/secret").c_str(), 0644) == 0);
-  CHECK_FALSE(open_input(dir.path() + "/secret", stranger).ok());   // the directory is 0700
+  CHECK_FALSE(open_input(dir.path() + "/secret", stranger).ok());  // the directory is 0700
   REQUIRE(::chmod(dir.path().c_str(), 0755) == 0);
   CHECK(open_input(dir.path() + "/secret", stranger).ok());
   CHECK_FALSE(check_output_directory(dir.path(), stranger).ok());
@@ -172,7 +177,8 @@ TEST_CASE("pages are put together from ranges of any offsets and sizes") {
     });
     for (const auto& r : ranges)
       for (std::uint64_t done = 0; done < r.bytes;) {
-        const std::uint64_t at = r.segment_offset + done, n = std::min<std::uint64_t>(r.bytes - done, 2 * kPageBytes - at % kPageBytes);
+        const std::uint64_t at = r.segment_offset + done,
+                            n = std::min<std::uint64_t>(r.bytes - done, 2 * kPageBytes - at % kPageBytes);
         REQUIRE(writer.put(at, std::as_bytes(std::span(file.data() + r.file_offset + done, n))).ok());
         done += n;
       }

@@ -1,9 +1,9 @@
 // The status board is read whole or not at all.
+#include "wire/status_board.h"
+
 #include <doctest/doctest.h>
 
 #include <vector>
-
-#include "wire/status_board.h"
 
 using namespace vrampool;
 
