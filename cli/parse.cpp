@@ -66,6 +66,7 @@ void add_argument(CLI::App& app, const Argument& a, Slots& slots) {
   });
   option->required(a.required);
   option->expected(a.required ? 1 : 0, a.many ? 1 << 20 : 1);
+  option->allow_extra_args(a.many);
 }
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {

@@ -37,6 +37,13 @@ TEST_CASE("an option takes one value and leaves the arguments that follow") {
   CHECK(p.invocation.socket == "s");
 }
 
+TEST_CASE("two arguments are two arguments") {
+  const Parsed p = parsed({"rename", "old", "new"});
+  REQUIRE(p.command != nullptr);
+  CHECK(p.invocation.text("name") == "old");
+  CHECK(p.invocation.text("new-name") == "new");
+}
+
 TEST_CASE("a group's second word chooses the command") {
   const Parsed p = parsed({"bench", "page-read", "--count", "7"});
   REQUIRE(p.command != nullptr);

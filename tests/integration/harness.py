@@ -98,14 +98,17 @@ class Node:
         assert self.process.poll() is None, f"{self.name} ended with {self.process.returncode}: {self.log_tail()}"
         return self.cli("version", "--json").document()["daemon"] is not None
 
+    def environment(self):
+        return {**os.environ, "VRAMPOOL_SOCKET": str(self.socket)}
+
     def cli(self, *arguments, stdin=None, timeout=120, binary=False):
-        done = subprocess.run([str(self.pool.programs.cli), "--socket", str(self.socket), *map(str, arguments)],
-                              input=stdin, capture_output=True, text=not binary, timeout=timeout,
-                              stdin=subprocess.DEVNULL if stdin is None else None)
+        source = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
+        done = subprocess.run([str(self.pool.programs.cli), *map(str, arguments)], env=self.environment(),
+                              capture_output=True, text=not binary, timeout=timeout, **source)
         return Ran(done)
 
     def background(self, *arguments):
-        return subprocess.Popen([str(self.pool.programs.cli), "--socket", str(self.socket), *map(str, arguments)],
+        return subprocess.Popen([str(self.pool.programs.cli), *map(str, arguments)], env=self.environment(),
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def status(self):
