@@ -90,6 +90,10 @@ bool Core::admit_sender(const wire::MembershipMessageT& m) {
     const auto* entry = find_member(*roster, m.from.member);
     if (entry != nullptr && entry->node == m.node) return true;
   }
+  if (m.from.member.value >= registry_.tail_roster().next_member) {
+    VP_MARK(message_of_later_member);  // joined while we were away; it may even coordinate now
+    return true;
+  }
   const auto* entry = find_member(registry_.roster(), m.from.member);
   if (entry != nullptr || was_forgotten(registry_.roster(), m.from.member)) {
     VP_MARK(message_of_forgotten_member);
@@ -248,7 +252,8 @@ void Core::command_promote(std::uint64_t no, const Promote& promote) {
   candidate.force = promote.force;
   candidate.deadline = now_ + options_.command_deadline;
   for (const MemberNo member : promote.abandoned) {
-    if (member == self_ || find_member(registry_.tail_roster(), member) == nullptr)
+    const bool known = find_member(registry_.tail_roster(), member) != nullptr || find_member(registry_.roster(), member) != nullptr;
+    if (member == self_ || !known)
       return done(no, VP_INVALID,
                   fmt::format("member {} cannot be abandoned: it is not another member of this pool", member.value));
     candidate.abandoned.insert(member);
@@ -278,6 +283,19 @@ std::optional<MemberNo> Core::followed(Instant now) const {
   if (role_ != Role::follower || !heard_coordinator_ || now - *heard_coordinator_ > options_.detection)
     return std::nullopt;
   return promise_.member;
+}
+
+std::string Core::describe() const {
+  static constexpr const char* kRoles[] = {"follower", "candidate", "coordinator"};
+  const auto at = [](const RecordVersion& v) { return fmt::format("{}.{}:{}", v.term.count, v.term.member.value, v.seq); };
+  std::string text = fmt::format("{} of term {}.{}, at {} (on disk {}, committed {}), {} asks", kRoles[static_cast<int>(role_)], promise_.count,
+                                 promise_.member.value, at(registry_.position()), at(durable_position_), at(registry_.committed()), asks_.size());
+  if (role_ != Role::leader) return text;
+  text += fmt::format("{}{} waiters, {} parked", leader_.recovering ? ", recovering, " : ", ", leader_.waiters.size(), leader_.parked.size());
+  for (const auto& [member, peer] : leader_.peers)
+    text += fmt::format("; {}/{}{} at {} committed {}{}", member.value, peer.life.value, is_alive(registry_.tail_view(), {member, peer.life}) ? "" : " (dead)",
+                        at(peer.acked), at(peer.committed), peer.sync ? " syncing" : "");
+  return text;
 }
 
 void Core::make_visible(RecordVersion through) {

@@ -47,6 +47,7 @@ class Core {
   bool is_coordinator() const { return role_ == Role::leader; }
   bool is_recovering() const { return role_ == Role::leader && leader_.recovering; }
   bool inert() const { return inert_; }
+  std::string describe() const;
   Instant last_heard() const { return last_heard_; }
   SegmentId next_segment_id() { return {self_, options_.life, ++segments_made_}; }
 
@@ -126,7 +127,7 @@ class Core {
     Instant digest_asked_at{};
   };
   struct Waiter {
-    MemberNo asker{};
+    Sender asker{};
     std::uint64_t request = 0;
     wire::AnswerT answer;
   };
@@ -136,7 +137,7 @@ class Core {
     std::map<std::uint64_t, std::optional<wire::AnswerT>> requests;  // nothing: under way
   };
   struct Parked {
-    MemberNo asker{};
+    Sender asker{};
     std::uint64_t request = 0;
     wire::ProposalT proposal;
   };
@@ -288,7 +289,7 @@ class Core {
   // propose.cpp, propose_roster.cpp
   void on_ask(const wire::MembershipMessageT&);
   void on_proposal(Sender asker, const wire::AskT&);
-  void carry_out(MemberNo asker, std::uint64_t request, const wire::ProposalT&);
+  void carry_out(Sender asker, std::uint64_t request, const wire::ProposalT&);
   Decision decide(MemberNo asker, const wire::ProposalT&);
   Decision decide_create(MemberNo asker, const wire::ProposalT&);
   Decision decide_seal(const wire::ProposalT&);
@@ -309,7 +310,7 @@ class Core {
   void forget_gone_hosts();
   void erase(wire::ChangeT&, const SegmentId&) const;
   void retry_parked();
-  void reply(MemberNo asker, std::uint64_t request, wire::AnswerT);
+  void reply(Sender asker, std::uint64_t request, wire::AnswerT);
   wire::AnswerT answer_of(const Decision&, std::uint64_t request) const;
 
   // asks.cpp

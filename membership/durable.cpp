@@ -32,6 +32,7 @@ DurableState joined_state(NodeId node, MemberNo self, const wire::RosterT& roste
   state.pool = {roster.pool.hi(), roster.pool.lo()};
   state.node = node;
   state.self = self;
+  state.promise = roster.version.term;  // who admitted it led this term
   state.roster = roster;
   return state;
 }

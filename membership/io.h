@@ -84,7 +84,8 @@ using Input = std::variant<PeerMessage, Tick, Persisted, Command>;
 
 // ---- Outputs ----
 
-// Send it to the member (relayed if need be), or drop it if there is no way.
+// Send it to the member (relayed if need be), or drop it if there is no way. A member that is not on roster() yet
+// (it joined while this node was away) is answered on the connection on which it spoke.
 struct Send {
   MemberNo to;
   wire::MembershipMessageT message;

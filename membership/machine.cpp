@@ -56,6 +56,7 @@ std::vector<SegmentId> Machine::abandoned_creations() const {
   return ids;
 }
 
+std::string Machine::describe() const { return core_->describe(); }
 SegmentId Machine::next_segment_id() { return core_->next_segment_id(); }
 
 }  // namespace vrampool::membership

@@ -46,17 +46,17 @@ void Core::on_proposal(Sender asker, const wire::AskT& ask) {
   const auto at = known.requests.find(ask.request);
   if (at != known.requests.end()) {
     VP_MARK(ask_repeated);
-    if (at->second) reply(asker.member, ask.request, wire::AnswerT(*at->second));
+    if (at->second) reply(asker, ask.request, wire::AnswerT(*at->second));
     return;
   }
   if (registry_.pending().size() >= kChangesInFlightMax || known.requests.size() >= kAsksMax)
     return refuse_with(VP_BUSY, "too many changes are under way: try again in a moment");
   known.requests[ask.request] = std::nullopt;
-  carry_out(asker.member, ask.request, *ask.proposal);
+  carry_out(asker, ask.request, *ask.proposal);
 }
 
-void Core::carry_out(MemberNo asker, std::uint64_t request, const wire::ProposalT& proposal) {
-  Decision decision = decide(asker, proposal);
+void Core::carry_out(Sender asker, std::uint64_t request, const wire::ProposalT& proposal) {
+  Decision decision = decide(asker.member, proposal);
   if (decision.park && leader_.parked.size() >= kParkedMax) {
     decision = Decision{};
     decision.code = VP_BUSY;
@@ -86,14 +86,19 @@ wire::AnswerT Core::answer_of(const Decision& decision, std::uint64_t request) c
   return answer;
 }
 
-void Core::reply(MemberNo asker, std::uint64_t request, wire::AnswerT answer) {
-  Asker& known = leader_.askers[asker];
-  answer.to = {asker, known.life};
+// To the life that asked: the numbers of another life's requests mean something else.
+void Core::reply(Sender asker, std::uint64_t request, wire::AnswerT answer) {
+  Asker& known = leader_.askers[asker.member];
+  if (known.life != asker.life) {
+    VP_MARK(answer_for_an_earlier_life);
+    return;
+  }
+  answer.to = asker;
   answer.request = request;
   const auto at = known.requests.find(request);
   if (at != known.requests.end()) at->second = answer;
-  if (asker == self_) return on_answer(answer);
-  tell(asker, std::move(answer));
+  if (asker.member == self_) return on_answer(answer);
+  tell(asker.member, std::move(answer));
 }
 
 void Core::put(wire::ChangeT& change, wire::RecordT record) const {

@@ -12,6 +12,8 @@ std::uint64_t hash_bytes(std::span<const std::byte> bytes) {
   for (const std::byte b : bytes) h = (h ^ static_cast<unsigned char>(b)) * 1099511628211ull;
   return h;
 }
+
+std::uint64_t era_of(const Term& term) { return term.count / 1'000'000; }
 }  // namespace
 
 std::uint64_t hash_of(const wire::ViewT& view) { return hash_bytes(wire::encode<wire::View>(view)); }
@@ -21,6 +23,8 @@ void World::fail(const std::string& why) {
   if (!why_.empty()) return;
   why_ = fmt::format("{} at {} ms", why, now_);
   note("FAILED: " + why_);
+  for (std::size_t n = 0; n < nodes.size(); ++n)
+    if (nodes[n].m) note(fmt::format("node {}: {}", n, nodes[n].m->describe()));
 }
 
 void World::forgive() {
@@ -47,6 +51,7 @@ void World::on_output(int n, ms::ViewChanged& changed) {
   for (const auto& line : view.members) {
     const bool alive = line->state == wire::MemberState::alive;
     Death& death = deaths_[MemberNo{line->member}];
+    if (era_of(death.told_in.term) != era_of(view.epoch.term)) death = {};  // a forced promotion starts a new account
     if (alive && line->life <= death.life.value && view.epoch > death.told_in)
       return fail(fmt::format("view {} revives life {} of member {}", to_text(view.epoch), line->life, line->member));
     const Life over{alive ? line->life - 1 : line->life};
@@ -71,7 +76,8 @@ void World::check_fencing() {
   for (std::size_t n = 0; n < nodes.size(); ++n) {
     if (!nodes[n].m || nodes[n].abandoned || !leased(static_cast<int>(n))) continue;
     const auto dead = deaths_.find(nodes[n].disk.self);
-    if (dead != deaths_.end() && nodes[n].life <= dead->second.life)
+    if (dead == deaths_.end() || era_of(dead->second.told_in.term) != era_of(nodes[n].m->term())) continue;
+    if (nodes[n].life <= dead->second.life)
       return fail(fmt::format("node {} (member {}) holds a lease in life {} that was declared dead", n, nodes[n].disk.self.value, nodes[n].life.value));
   }
 }

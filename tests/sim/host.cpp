@@ -5,6 +5,17 @@
 
 namespace vrampool::sim {
 
+std::string describe(const ms::Command& command) {
+  static constexpr const char* kKinds[] = {"init", "admit", "forget", "leave", "promote", "create", "seal", "rename", "remove", "update", "freed"};
+  std::string text = kKinds[command.what.index()];
+  std::visit([&](const auto& what) {
+    if constexpr (requires { what.record.id; }) text += " " + to_text(what.record.id);
+    if constexpr (requires { what.id; }) text += " " + to_text(what.id);
+    if constexpr (requires { what.member; }) text += fmt::format(" {}", what.member.value);
+  }, command.what);
+  return text;
+}
+
 void World::take(int n, ms::Outbox out) {
   const std::uint64_t boot = boots_[n];
   for (ms::Output& output : out) {
@@ -45,7 +56,7 @@ void World::on_output(int n, ms::CommandDone& done) {
   Op& op = ops[at->second];
   if (op.done) return fail(fmt::format("node {} ends command {} twice", n, done.no));
   op.done = done;
-  note(fmt::format("node {} command {} ends: {} {}", n, done.no, static_cast<int>(done.code), done.message));
+  note(fmt::format("node {} command {} ({}) ends: {} {}", n, done.no, describe(op.command), static_cast<int>(done.code), done.message));
   if (done.code == VP_OK) ++counts.acked;
   if (done.code == VP_UNKNOWN_OUTCOME) ++counts.unknown;
   if (done.code != VP_OK && done.code != VP_UNKNOWN_OUTCOME) ++counts.refused;

@@ -120,7 +120,9 @@ void Simulation::promote_somebody() {
 
 // A person who sees only `n`'s side gives up all that cannot be reached from there.
 void Simulation::promote_by_force(int n) {
-  if (n < 0 || world_.nodes[static_cast<std::size_t>(n)].abandoned) return;
+  // One at a time: two sides that abandon each other need a person to choose.
+  const bool apart = std::any_of(world_.nodes.begin(), world_.nodes.end(), [](const Node& node) { return node.abandoned; });
+  if (n < 0 || apart) return;
   ms::Promote promote{true, {}};
   for (const auto& entry : world_.nodes[static_cast<std::size_t>(n)].m->roster().entries) {
     const MemberNo member{entry->member};
@@ -148,12 +150,12 @@ void Simulation::admit_one() {
   }
   const int through = random_leased();
   if (through < 0) return;
-  for (std::size_t n = 0; n < world_.nodes.size(); ++n) {
-    const Node& node = world_.nodes[n];
-    if (!node.wants_to_join || node.gone) continue;
-    world_.command(through, ms::Admit{node.id, fmt::format("node-{}", n), {"127.0.0.1:1"}, node.machine});
-    return;
-  }
+  std::vector<std::size_t> waiting;
+  for (std::size_t n = 0; n < world_.nodes.size(); ++n)
+    if (world_.nodes[n].wants_to_join && !world_.nodes[n].gone) waiting.push_back(n);
+  if (waiting.empty()) return;
+  const std::size_t n = waiting[world_.prng.below(waiting.size())];
+  world_.command(through, ms::Admit{world_.nodes[n].id, fmt::format("node-{}", n), {"127.0.0.1:1"}, world_.nodes[n].machine});
 }
 
 // Members whose machine is another node now, or which lost their membership's disk.

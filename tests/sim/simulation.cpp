@@ -120,6 +120,7 @@ void Simulation::heal() {
 }
 
 bool Simulation::healed() {
+  if (std::any_of(world_.ops.begin(), world_.ops.end(), [](const Op& op) { return !op.done && !op.lost; })) return false;
   for (std::size_t n = 0; n < world_.nodes.size(); ++n) {
     const Node& node = world_.nodes[n];
     if (!world_.leased(static_cast<int>(n)) || node.abandoned) return false;

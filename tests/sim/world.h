@@ -205,6 +205,7 @@ class World {
   std::map<std::uint64_t, std::pair<std::uint64_t, SegmentId>> addresses_;  // begin -> (end, whose)
 };
 
+std::string describe(const ms::Command&);
 std::uint64_t hash_of(const wire::ViewT&);
 std::uint64_t hash_of(const wire::RecordT&);
 
