@@ -36,7 +36,8 @@ std::optional<Engine::Plan> Engine::plan_direct(SegmentId id, std::uint64_t offs
 void Engine::map_resident(ClientNo client, const wire::MapSegmentT& ask, DoneWith<MappedView> done) {
   auto cache = cache_of(ask.id);
   if (!cache) return reply<MappedView>(node_, done, cache.take_error());
-  const std::uint64_t pinned = (*cache)->machine().counts().pinned * kPageBytes;
+  std::uint64_t pinned = 0;
+  for (const auto& [id, other] : caches_) pinned += other->machine().counts().pinned * kPageBytes;
   if (ask.bytes + pinned > node_.options.cache_bytes)
     return reply<MappedView>(node_, done, error(VP_NO_SPACE, "a resident map of {} bytes does not fit into the cache of {} bytes; raise cache_bytes or map it lazily", ask.bytes, node_.options.cache_bytes));
   const PageIndex first{ask.offset / kPageBytes};

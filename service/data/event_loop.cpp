@@ -45,6 +45,7 @@ CommandNo EventLoop::post(std::function<void()> command) {
     first = inbox_.empty();
     inbox_.push_back(std::move(command));
     number = CommandNo{++issued_};
+    posted_.store(true, std::memory_order_release);
   }
   if (first) doorbell_.ring();
   return number;
@@ -92,6 +93,7 @@ void EventLoop::deliver(const platform::PollEvent& event) {
 }
 
 void EventLoop::run_commands() {
+  if (!posted_.exchange(false, std::memory_order_acquire)) return;
   {
     std::lock_guard lock(mutex_);
     running_.swap(inbox_);

@@ -82,6 +82,7 @@ class EventLoop {
   std::vector<std::function<void()>> running_;
   std::uint64_t issued_ = 0;
   std::atomic<std::uint64_t> acknowledged_{0};
+  std::atomic<bool> posted_{false};
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };

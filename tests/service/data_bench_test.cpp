@@ -156,7 +156,7 @@ TEST_CASE("one page, engine to engine and from a client, beside bare echoes") {
 }
 
 TEST_CASE("faults on remote pages and a scan, beside what they are made of") {
-  const std::uint64_t pages = real() ? 32768 : 256;
+  const std::uint64_t pages = real() ? 8192 : 256;
   Rig rig(2, [](DataPlaneOptions& o) { o.cache_bytes = 4ull << 30; });
   const Record r = rig.sealed_segment({{1, pages * kPage}});
   {
