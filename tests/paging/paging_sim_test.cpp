@@ -12,10 +12,17 @@ using namespace vrampool::paging::sim;
 
 namespace {
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t kSeeds = 8;  // slow there; the plain build looks for rare states
+#else
+constexpr std::uint64_t kSeeds = 60;
+#endif
+constexpr std::uint64_t kSeedsForMarks = 60;
+
 // VP_SEEDS=100000 for the night.
 std::uint64_t seeds() {
   const char* text = std::getenv("VP_SEEDS");
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : 60;
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : kSeeds;
 }
 
 }  // namespace
@@ -30,6 +37,7 @@ TEST_CASE("in every seed all loads return sealed bytes, nothing is fetched twice
     poisoned += o.poison_loads;
     aborted += o.aborted;
   }
+  if (seeds() < kSeedsForMarks) return;
   CHECK(loads > 10000);
   CHECK(poisoned > 0);
   CHECK(aborted > 0);

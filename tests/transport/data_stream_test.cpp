@@ -149,7 +149,7 @@ TEST_CASE("a peer that is cut in the middle of a payload delivers nothing") {
   RawPeer p;
   const auto body = pattern(kPageBytes, 3);
   auto bytes = packed(data_header(1, body.size()), pattern(4, 1), body);
-  bytes.resize(bytes.size() - 100);
+  bytes.erase(bytes.end() - 100, bytes.end());
   p.push(bytes);
   p.raw.reset();
   p.read_until_closed();
