@@ -246,7 +246,10 @@ void Core::command_init(std::uint64_t no, const Init& init) {
 
 void Core::command_promote(std::uint64_t no, const Promote& promote) {
   if (role_ == Role::leader && !promote.force) return done(no, VP_OK, {});
-  if (role_ == Role::candidate && candidate_.command) return done(no, VP_BUSY, "this node is being promoted already");
+  if (role_ == Role::candidate && candidate_.command) {
+    if (!promote.force) return done(no, VP_BUSY, "this node is being promoted already");
+    done(*candidate_.command, VP_CANCELLED, "promoted by force instead");
+  }
   Candidate candidate;
   candidate.command = no;
   candidate.force = promote.force;

@@ -16,6 +16,7 @@ namespace vrampool::service {
 namespace {
 
 constexpr std::int64_t kNodeTickMs = 1000;
+constexpr std::int64_t kTicketPauseMs = 50;
 constexpr std::size_t kAddressesMax = 8;
 
 }  // namespace
@@ -164,17 +165,25 @@ Body Node::ticket_for(Sender from) {
   return body_of(std::move(reply));
 }
 
+// A member whose new life the other side has not seen yet is refused for a moment: asked again until the deadline, and
+// then the failure is one that may be tried again.
 Task<> Node::fetch_ticket(MemberNo to, DoneWith<wire::Ticket> done) {
-  Reply<Result<Body>> reply = ask(to, body_of(wire::TicketRequestT{}));
-  Result<Body> answer = co_await reply;
-  if (!answer) co_return done(answer.take_error());
-  const auto* ticket = answer->AsTicketReply();
-  wire::Ticket out{};
-  if (!ticket || ticket->ticket.size() != out.size())
-    co_return done(error(VP_DENIED, "{} gave no ticket for data", members_->name_of(to)));
-  std::transform(ticket->ticket.begin(), ticket->ticket.end(), out.begin(),
-                 [](std::uint8_t b) { return std::byte{b}; });
-  done(out);
+  const Instant until = platform::now() + Duration::millis(kConnectDeadlineMs);
+  while (true) {
+    Reply<Result<Body>> reply = ask(to, body_of(wire::TicketRequestT{}));
+    Result<Body> answer = co_await reply;
+    if (!answer) co_return done(answer.take_error());
+    const auto* ticket = answer->AsTicketReply();
+    wire::Ticket out{};
+    if (ticket && ticket->ticket.size() == out.size()) {
+      std::transform(ticket->ticket.begin(), ticket->ticket.end(), out.begin(),
+                     [](std::uint8_t b) { return std::byte{b}; });
+      co_return done(out);
+    }
+    if (platform::now() >= until)
+      co_return done(error(VP_UNREACHABLE, "{} does not take data from this node yet", members_->name_of(to)));
+    co_await parts_.loop.sleep(Duration::millis(kTicketPauseMs));
+  }
 }
 
 void Node::peer_changed(MemberNo) {
