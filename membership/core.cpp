@@ -317,6 +317,8 @@ void Core::make_visible(RecordVersion through) {
 }
 
 void Core::retire(bool forgotten) {
+  if (candidate_.command)
+    done(*std::exchange(candidate_.command, std::nullopt), VP_STALE, "this node had been declared dead: its daemon starts anew, then promote it again");
   if (role_ != Role::follower) become_follower(promise_);
   for (const auto& [request, ask] : asks_) {
     const bool left =

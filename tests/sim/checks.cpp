@@ -99,6 +99,7 @@ void World::check_record(int n, const wire::RecordT& record) {
   check_registry(n);
   Known& known = segments[record.id];
   known.names.insert(record.name);
+  known.seen = true;
   if (record.state == wire::SegmentState::deleted && !known.may_go) return fail(fmt::format("segment {} was removed by nobody", to_text(record.id)));
   if ((record.state == wire::SegmentState::sealed) && !known.may_be_sealed) return fail(fmt::format("segment {} was sealed by nobody", to_text(record.id)));
   if (record.bytes == 0) return;

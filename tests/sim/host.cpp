@@ -61,6 +61,8 @@ void World::on_output(int n, ms::CommandDone& done) {
   if (done.code == VP_UNKNOWN_OUTCOME) ++counts.unknown;
   if (done.code != VP_OK && done.code != VP_UNKNOWN_OUTCOME) ++counts.refused;
   if (done.code == VP_OK) acknowledge(op);
+  const auto* create = std::get_if<ms::Create>(&op.command.what);
+  if (create != nullptr && done.code == VP_EXISTS && segments[create->record.id].seen) fail("a create did not find the segment that it had made");
 }
 
 // A host makes its pieces when the record that places them here becomes visible, and frees them at the tombstone.

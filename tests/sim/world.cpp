@@ -28,6 +28,16 @@ Climate climate_of(Prng& prng) {
   c.promote_every = maybe(50, 3000, 20000);
   c.roster_every = maybe(40, 3000, 15000);
   c.force_every = maybe(10, 15000, 60000);
+  if (prng.chance(15)) {  // slow disks that crashes interrupt
+    c.disk_delay = prng.between(50, 400);
+    c.disk_stalls = 25;
+    c.crash_every = prng.between(800, 3000);
+    c.promote_every = prng.between(2000, 6000);
+  } else if (prng.chance(15)) {  // long partitions with a person on either side
+    c.nodes = static_cast<int>(prng.between(4, 5));
+    c.cut_every = prng.between(8000, 16000);
+    c.promote_every = prng.between(1500, 5000);
+  }
   return c;
 }
 
@@ -80,7 +90,7 @@ void World::crash(int n, bool reboot, std::int64_t back_after) {
   if (node.m) {
     note(fmt::format("node {} crashes{}", n, reboot ? " and loses its memory" : ""));
     ++counts.crashes;
-    const std::uint64_t reached = prng.below(node.writing.size() + 1);
+    const std::uint64_t reached = node.disk_stopped ? 0 : prng.below(node.writing.size() + 1);
     for (std::uint64_t i = 0; i < reached; ++i)
       for (const auto& op : node.writing[i].ops) ms::apply(node.disk, op);
     for (Op& op : ops) op.lost = op.lost || (op.node == n && !op.done);
@@ -185,6 +195,11 @@ void World::handle(const Event& event) {
   if (node.paused_until > now_) {  // the kernel keeps what arrives
     Event again = event;
     again.at = node.paused_until;
+    return schedule(std::move(again));
+  }
+  if (event.kind == Event::Kind::persisted && node.disk_stopped) {
+    Event again = event;
+    again.at = now_ + 50;
     return schedule(std::move(again));
   }
   switch (event.kind) {

@@ -50,6 +50,7 @@ struct Known {
   bool created = false, sealed = false, removed = false;  // acknowledged
   bool may_go = false;      // a removal, or a seal under one of its names, was asked for
   bool may_be_sealed = false;
+  bool seen = false;        // by anybody
 };
 
 struct Node {
@@ -66,6 +67,7 @@ struct Node {
   std::int64_t boots_at = -1;   // down: when it starts again; -1: not by itself
   std::int64_t clock_offset = 0, clock_ppm = 0, slept = 0;
   std::int64_t disk_free_at = 0;
+  bool disk_stopped = false;    // orders do not end, and a crash loses them
   std::deque<ms::Persist> writing;
   std::map<PieceId, Incarnation> pieces;   // shared memory: survives the daemon
   std::map<PieceId, std::int64_t> found;
