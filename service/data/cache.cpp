@@ -38,6 +38,7 @@ Cache::Cache(Engine& engine, CachePtr object, Record record, const Placement& pl
       machine_(machine_options(engine.node().options, placement, first_request)) {}
 
 Cache::~Cache() {
+  for (auto& [token, done] : std::exchange(wants_, {})) done(VP_STALE);
   for (const auto& o : outstanding_) {
     if (o.flight) o.flight->drop();
     engine_.forget(o.home, o.request, o.flight, o.mover);

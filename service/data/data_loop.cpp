@@ -103,8 +103,12 @@ void DataLoop::bury() {
 void DataLoop::set_members(const wire::ViewT& view, const std::vector<Peer>& peers) {
   if (view.epoch >= epoch_) epoch_ = view.epoch;
   lives_.clear();
-  for (const auto& m : view.members)
-    if (m && m->state == wire::MemberState::alive) lives_[MemberNo{m->member}] = Life{m->life};
+  incarnations_.clear();
+  for (const auto& m : view.members) {
+    if (!m || m->state != wire::MemberState::alive) continue;
+    lives_[MemberNo{m->member}] = Life{m->life};
+    incarnations_[MemberNo{m->member}] = Incarnation{m->incarnation};
+  }
   std::map<MemberNo, Peer> known;
   for (const Peer& p : peers)
     if (p.life.value != 0 && alive({p.member, p.life}) && p.member != node_.self().member) known[p.member] = p;

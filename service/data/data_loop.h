@@ -47,6 +47,8 @@ class DataLoop {
   bool alive(Sender who) const;
   bool alive(MemberNo who) const { return lives_.contains(who); }
   const std::map<MemberNo, Life>& lives() const { return lives_; }
+  // When their memory was last empty, as the view says.
+  const std::map<MemberNo, Incarnation>& incarnations() const { return incarnations_; }
   Epoch epoch() const { return epoch_; }
   // The connection to a member, made when it is first wanted. Null: no such peer.
   PeerLink* peer(MemberNo);
@@ -110,6 +112,7 @@ class DataLoop {
 
   Epoch epoch_{};
   std::map<MemberNo, Life> lives_;
+  std::map<MemberNo, Incarnation> incarnations_;
   std::map<MemberNo, Peer> peers_;
   std::map<MemberNo, std::unique_ptr<PeerLink>> peer_links_;
   std::unordered_map<SegmentId, Segment> segments_;

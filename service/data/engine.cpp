@@ -51,20 +51,25 @@ void Engine::adopt_caches() {
 // ---- who lives, what there is ----
 
 void Engine::members_changed() {
-  const auto was = std::exchange(lives_, loop_.lives());
+  const auto was = std::exchange(homes_, loop_.incarnations());
+  const auto differs = [](const auto& map, const auto& entry) {
+    const auto it = map.find(entry.first);
+    return it == map.end() || it->second != entry.second;
+  };
   for (auto& [id, cache] : caches_) {
     if (auto* segment = loop_.find(id); segment != nullptr && segment->record) cache->relayout(segment->placement);
-    for (const auto& [member, life] : was)
-      if (const auto now = lives_.find(member); now == lives_.end() || now->second != life) cache->feed(paging::SourceLost{paging::SourceNo{member.value}});
+    if (was.empty()) tell_sources(*cache);
+    for (const auto& home : was)
+      if (differs(homes_, home)) cache->feed(paging::SourceLost{paging::SourceNo{home.first.value}});
     bool back = false;
-    for (const auto& [member, life] : lives_) {
-      if (const auto before = was.find(member); before != was.end() && before->second == life) continue;
-      cache->feed(paging::SourceBack{paging::SourceNo{member.value}});
+    for (const auto& home : homes_) {
+      if (!differs(was, home)) continue;
+      cache->feed(paging::SourceBack{paging::SourceNo{home.first.value}});
       back = true;
     }
     if (back) cache->tell_healed();
   }
-  for (const auto& [member, life] : lives_)
+  for (const auto& [member, incarnation] : homes_)
     if (PeerLink* peer = loop_.peer(member)) peer->dial();
 }
 
@@ -131,8 +136,10 @@ Result<Cache*> Engine::cache_of(SegmentId id) {
   return cache.get();
 }
 
-// Homes that are not in the view are lost from the start: nobody shall wait for a deadline that is known to pass.
+// Homes that are not in the view are lost from the start: nobody shall wait for a deadline that is known to pass. Before
+// this life has seen a view nobody is known to be dead: a fault that waited for this daemon must not be poisoned by it.
 void Engine::tell_sources(Cache& cache) {
+  if (loop_.lives().empty()) return;
   for (const auto& run : loop_.find(cache.id())->placement.runs())
     if (run.home != node_.self().member && !loop_.alive(run.home)) cache.feed(paging::SourceLost{paging::SourceNo{run.home.value}});
 }

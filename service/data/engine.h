@@ -38,7 +38,7 @@ class Engine {
   Node& node() { return node_; }
   DataLoop& loop() { return loop_; }
 
-  // After the loop took the new view: `before` are the lives it had.
+  // After the loop took the new view. A home that restarted and kept its memory is not lost: its pages are waited for.
   void members_changed();
   void open_record(const Record&);
   void close_record(SegmentId);
@@ -110,7 +110,7 @@ class Engine {
   std::map<SegmentId, Orphan> orphans_;
   std::map<std::uint64_t, std::unique_ptr<View>> views_;
   std::map<ClientNo, std::vector<Pin>> pins_;
-  std::map<MemberNo, Life> lives_;
+  std::map<MemberNo, Incarnation> homes_;  // that live
   std::set<std::uint64_t> doomed_;
   std::vector<Reveal> reveals_;
   std::uint64_t next_view_;

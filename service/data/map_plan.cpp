@@ -59,7 +59,7 @@ std::vector<ViewPartT> plan_parts(DataLoop& loop, SegmentId id, std::uint64_t of
     const auto& run = placement.at(at);
     const std::uint64_t next = std::min(end, run.offset + run.bytes);
     const Piece* piece = run.home == loop.node().self().member ? loop.find_piece(id, at, next - at) : nullptr;
-    if (piece != nullptr && piece->state() == PieceState::sealed)
+    if (piece != nullptr && piece->state() != PieceState::creating)
       append_piece(parts, *piece, offset, at, next);
     else
       append(parts, part(PartKind::cache, at - offset, at, next - at));

@@ -251,3 +251,45 @@ TEST_CASE("a client that goes takes its views along") {
   rig[0].client_gone(Mapping::kClient);
   CHECK(eventually([&] { return rig[0].figures().views == 0; }));
 }
+
+TEST_CASE("a copy on another node takes over when the home goes, and nobody sees poison") {
+  Rig rig(3);
+  const Record r = rig.sealed_segment({{1, 40 * kPage}, {2, 40 * kPage, 1}});
+  Mapping map(rig[0], r, sources().back());
+  REQUIRE(map.status().ok());
+  CHECK(map.bytes()[0] == Rig::pattern_at(0));
+  rig.stop(1);
+  rig.introduce();
+  CHECK(map.wrong_pages() == 0);
+  CHECK(rig.losses().empty());
+  Channel channel(rig[0], false);
+  CHECK(channel.read(r->id, 7, 3 * kPage).payload == Rig::pattern(7, 3 * kPage));
+}
+
+TEST_CASE("a home that restarts with its memory is waited for, not lost") {
+  Rig rig(2);
+  const Record r = rig.sealed_segment({{1, 40 * kPage}});
+  Mapping map(rig[0], r, sources().back());
+  REQUIRE(map.status().ok());
+  CHECK(map.bytes()[0] == Rig::pattern_at(0));
+  rig.stop(1);
+  std::thread reader([&] { CHECK(map.bytes()[30 * kPage] == Rig::pattern_at(30 * kPage)); });
+  rig.start(1);
+  rig.open(r);
+  rig.introduce();  // its life changed, its incarnation did not
+  reader.join();
+  CHECK(map.wrong_pages() == 0);
+  CHECK(rig.losses().empty());
+}
+
+TEST_CASE("a segment that not everybody may read is named by those to whom it was opened") {
+  Rig rig(2);
+  const Record sealed = rig.sealed_segment({{0, 2 * kPage}, {1, 2 * kPage}});
+  auto closed = std::make_shared<wire::RecordT>(*sealed);
+  closed->mode = 0600;
+  rig.open(closed);
+  Channel channel(rig[0], false);
+  CHECK(channel.read(sealed->id, 0, 10).header.status == VP_DENIED);
+  rig[0].allow(Mapping::kClient, sealed->id);
+  CHECK(channel.read(sealed->id, 0, 10).payload == Rig::pattern(0, 10));
+}

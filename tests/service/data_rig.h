@@ -165,6 +165,7 @@ class Rig {
       auto m = std::make_unique<wire::ViewMemberT>();
       m->member = member(i).value;
       m->life = node(i).life.value;
+      m->incarnation = 1;
       m->state = wire::MemberState::alive;
       view.members.push_back(std::move(m));
       peers.push_back({member(i), node(i).life, "127.0.0.1", node(i).plane->data_port(), false});
@@ -188,10 +189,10 @@ class Rig {
       auto piece = std::make_unique<wire::PieceT>();
       piece->ordinal = static_cast<std::uint32_t>(r->pieces.size());
       piece->node = member(p.node).value;
-      piece->offset = at;
+      piece->offset = p.copy == 0 ? at : at - p.bytes;  // a copy follows what it is a copy of
       piece->bytes = p.bytes;
       piece->copy = p.copy;
-      at += p.bytes;
+      at += p.copy == 0 ? p.bytes : 0;
       r->pieces.push_back(std::move(piece));
     }
     return r;
@@ -222,7 +223,7 @@ class Rig {
   // A sealed segment full of the pattern, written from node `from`.
   Record sealed_segment(const std::vector<Part>& parts, int from = 0) {
     std::uint64_t bytes = 0;
-    for (const Part& p : parts) bytes += p.bytes;
+    for (const Part& p : parts) bytes += p.copy == 0 ? p.bytes : 0;
     const Record r = record(bytes, parts);
     const Status made = create(r);
     REQUIRE_MESSAGE(made.ok(), made.error().message);
