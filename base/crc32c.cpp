@@ -54,15 +54,21 @@ std::uint64_t load64(const std::byte* p) {
 #if defined(__x86_64__)
 #define VP_CRC_TARGET __attribute__((target("sse4.2")))
 VP_CRC_TARGET inline std::uint64_t step8(std::uint64_t c, std::uint64_t v) { return _mm_crc32_u64(c, v); }
-VP_CRC_TARGET inline std::uint32_t step1(std::uint32_t c, std::byte v) { return _mm_crc32_u8(c, static_cast<unsigned char>(v)); }
+VP_CRC_TARGET inline std::uint32_t step1(std::uint32_t c, std::byte v) {
+  return _mm_crc32_u8(c, static_cast<unsigned char>(v));
+}
 bool has_instruction() {
   static const bool yes = __builtin_cpu_supports("sse4.2") != 0;
   return yes;
 }
 #elif defined(__aarch64__)
 #define VP_CRC_TARGET __attribute__((target("crc")))
-VP_CRC_TARGET inline std::uint64_t step8(std::uint64_t c, std::uint64_t v) { return __crc32cd(static_cast<std::uint32_t>(c), v); }
-VP_CRC_TARGET inline std::uint32_t step1(std::uint32_t c, std::byte v) { return __crc32cb(c, static_cast<unsigned char>(v)); }
+VP_CRC_TARGET inline std::uint64_t step8(std::uint64_t c, std::uint64_t v) {
+  return __crc32cd(static_cast<std::uint32_t>(c), v);
+}
+VP_CRC_TARGET inline std::uint32_t step1(std::uint32_t c, std::byte v) {
+  return __crc32cb(c, static_cast<unsigned char>(v));
+}
 bool has_instruction() { return true; }  // every 64-bit ARM machine that we run on (ARMv8.1 and up)
 #else
 #define VP_CRC_TARGET
@@ -83,7 +89,8 @@ VP_CRC_TARGET std::uint32_t crc_hardware(const std::byte* p, std::size_t n, std:
       b = step8(b, load64(p + kLaneBytes + i));
       d = step8(d, load64(p + 2 * kLaneBytes + i));
     }
-    c = shift(kShift2, static_cast<std::uint32_t>(a)) ^ shift(kShift1, static_cast<std::uint32_t>(b)) ^ static_cast<std::uint32_t>(d);
+    c = shift(kShift2, static_cast<std::uint32_t>(a)) ^ shift(kShift1, static_cast<std::uint32_t>(b)) ^
+        static_cast<std::uint32_t>(d);
     p += 3 * kLaneBytes;
     n -= 3 * kLaneBytes;
   }

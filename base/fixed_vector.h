@@ -16,10 +16,19 @@ class FixedVector {
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   bool full() const { return size_ == N; }
-  void push_back(T value) { VP_ASSERT(size_ < N); items_[size_++] = std::move(value); }
+  void push_back(T value) {
+    VP_ASSERT(size_ < N);
+    items_[size_++] = std::move(value);
+  }
   void clear() { size_ = 0; }
-  T& operator[](std::size_t i) { VP_ASSERT(i < size_); return items_[i]; }
-  const T& operator[](std::size_t i) const { VP_ASSERT(i < size_); return items_[i]; }
+  T& operator[](std::size_t i) {
+    VP_ASSERT(i < size_);
+    return items_[i];
+  }
+  const T& operator[](std::size_t i) const {
+    VP_ASSERT(i < size_);
+    return items_[i];
+  }
   T* begin() { return items_.data(); }
   T* end() { return items_.data() + size_; }
   const T* begin() const { return items_.data(); }

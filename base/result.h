@@ -30,21 +30,36 @@ Error error_errno(int errno_value, std::string what);
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT(google-explicit-constructor)
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}          // NOLINT(google-explicit-constructor)
   Result(Error failure) : state_(std::in_place_index<1>, std::move(failure)) {}  // NOLINT(google-explicit-constructor)
 
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
-  T& value() & { VP_ASSERT(ok()); return std::get<0>(state_); }
-  const T& value() const& { VP_ASSERT(ok()); return std::get<0>(state_); }
-  T&& value() && { VP_ASSERT(ok()); return std::get<0>(std::move(state_)); }
+  T& value() & {
+    VP_ASSERT(ok());
+    return std::get<0>(state_);
+  }
+  const T& value() const& {
+    VP_ASSERT(ok());
+    return std::get<0>(state_);
+  }
+  T&& value() && {
+    VP_ASSERT(ok());
+    return std::get<0>(std::move(state_));
+  }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
   T&& operator*() && { return std::move(*this).value(); }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
-  const Error& error() const { VP_ASSERT(!ok()); return std::get<1>(state_); }
-  Error&& take_error() { VP_ASSERT(!ok()); return std::get<1>(std::move(state_)); }
+  const Error& error() const {
+    VP_ASSERT(!ok());
+    return std::get<1>(state_);
+  }
+  Error&& take_error() {
+    VP_ASSERT(!ok());
+    return std::get<1>(std::move(state_));
+  }
 
  private:
   std::variant<T, Error> state_;
@@ -58,8 +73,14 @@ class [[nodiscard]] Result<void> {
 
   bool ok() const { return !failure_; }
   explicit operator bool() const { return ok(); }
-  const Error& error() const { VP_ASSERT(!ok()); return *failure_; }
-  Error&& take_error() { VP_ASSERT(!ok()); return std::move(*failure_); }
+  const Error& error() const {
+    VP_ASSERT(!ok());
+    return *failure_;
+  }
+  Error&& take_error() {
+    VP_ASSERT(!ok());
+    return std::move(*failure_);
+  }
 
  private:
   std::optional<Error> failure_;
@@ -70,9 +91,9 @@ using Status = Result<void>;
 }  // namespace vrampool
 
 // Return the error of `expr` from the enclosing function, or bind its value to `name`.
-#define VP_TRY(name, expr)                                        \
-  auto name##_result_ = (expr);                                   \
-  if (!name##_result_) return name##_result_.take_error();        \
+#define VP_TRY(name, expr)                                 \
+  auto name##_result_ = (expr);                            \
+  if (!name##_result_) return name##_result_.take_error(); \
   auto& name = *name##_result_
 // Return the error of `expr` from the enclosing function.
 #define VP_CHECK(expr)                                                      \

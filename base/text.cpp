@@ -47,10 +47,12 @@ Result<std::uint64_t> parse_bytes(std::string_view text) {
   const double number = std::strtod(copy.c_str(), &end);
   std::string unit;
   for (const char* p = end; *p != 0; ++p)
-    if (!std::isspace(static_cast<unsigned char>(*p))) unit.push_back(static_cast<char>(std::toupper(static_cast<unsigned char>(*p))));
+    if (!std::isspace(static_cast<unsigned char>(*p)))
+      unit.push_back(static_cast<char>(std::toupper(static_cast<unsigned char>(*p))));
   static constexpr std::string_view kLetters = "KMGTP";
   double factor = 1;
-  bool good = end != copy.c_str() && errno == 0 && number >= 0 && std::isfinite(number) && std::isdigit(static_cast<unsigned char>(copy[0]));
+  bool good = end != copy.c_str() && errno == 0 && number >= 0 && std::isfinite(number) &&
+              std::isdigit(static_cast<unsigned char>(copy[0]));
   if (!unit.empty() && unit != "B") {
     const auto at = kLetters.find(unit[0]);
     const std::string rest = unit.substr(1);
@@ -66,7 +68,8 @@ Status check_name(std::string_view name) {
   if (name.empty() || name.size() > kNameBytesMax)
     return error(VP_INVALID, "a name has 1 to {} characters, this one has {}", kNameBytesMax, name.size());
   for (const char c : name)
-    if (c <= ' ' || c > '~' || c == '\\') return error(VP_INVALID, "a name holds printable ASCII without blanks and backslashes; this one does not");
+    if (c <= ' ' || c > '~' || c == '\\')
+      return error(VP_INVALID, "a name holds printable ASCII without blanks and backslashes; this one does not");
   std::size_t start = 0;
   while (start <= name.size()) {
     const auto slash = std::min(name.find('/', start), name.size());

@@ -42,7 +42,7 @@ std::vector<Command> pool_commands() {
        run_init},
       {"invite",
        "print the line that lets another machine join",
-       "The line holds the pool's key: whoever has it can read and write\nthe pool. Send it as you would a password.",
+       "The line holds the pool's key: whoever has it can read and write the pool. Send it as you would a password.",
        {},
        {},
        {{"vrampool invite", "copy the printed line to the other machine"}},

@@ -8,6 +8,29 @@
 namespace vrampool::cli {
 namespace {
 
+constexpr std::size_t kColumns = 100;
+
+// Breaks lines at blanks so that none is longer than kColumns.
+std::string wrapped(std::string_view text) {
+  std::string out;
+  std::size_t line = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find_first_of(" \n", at), text.size());
+    const std::string_view word = text.substr(at, end - at);
+    if (line != 0 && line + word.size() > kColumns) {
+      out.back() = '\n';
+      line = 0;
+    }
+    out += word;
+    line += word.size() + 1;
+    if (end == text.size()) break;
+    out += text[end];
+    if (text[end] == '\n') line = 0;
+    at = end + 1;
+  }
+  return out;
+}
+
 constexpr std::size_t kNameWidth = 24;
 
 std::string usage(const Command& c) {
@@ -37,7 +60,7 @@ std::string help_text(const Command& c) {
   std::string out = fmt::format("{}\n\nusage: {}\n", c.summary, usage(c));
   if (!c.examples.empty()) out += "\nexamples:\n";
   for (const Example& e : c.examples) out += fmt::format("  {}\n      {}\n", e.line, e.text);
-  if (!c.description.empty()) out += fmt::format("\n{}\n", c.description);
+  if (!c.description.empty()) out += fmt::format("\n{}\n", wrapped(c.description));
   if (!c.arguments.empty()) out += "\narguments:\n";
   for (const Argument& a : c.arguments) entry(out, std::string(a.name), a.help);
   out += "\noptions:\n";

@@ -89,7 +89,9 @@ void Core::on_promise(const wire::MembershipMessageT& m) {
 void Core::tick_candidate() {
   if (!candidate_.self_durable) return;
   if (candidate_.command && now_ >= candidate_.deadline)
-    return fail_campaign(VP_TIMEOUT, fmt::format("no answer of member {}: start it, or use --force and name it as abandoned", missing_promises()));
+    return fail_campaign(
+        VP_TIMEOUT,
+        fmt::format("no answer of member {}: start it, or use --force and name it as abandoned", missing_promises()));
   if (now_ < candidate_.resend_at) return;
   if (candidate_.highest_seen > promise_) {
     VP_MARK(campaign_again_with_higher_term);
@@ -167,7 +169,8 @@ void Core::try_win() {
   candidate_.best = most_advanced();
   const wire::RosterT& roster = roster_of(candidate_.best);
   if (find_member(roster, self_) == nullptr || !has_quorum(roster)) return;
-  const wire::ViewT& view = candidate_.best == self_ ? registry_.tail_view() : candidate_.promises.at(candidate_.best).view;
+  const wire::ViewT& view =
+      candidate_.best == self_ ? registry_.tail_view() : candidate_.promises.at(candidate_.best).view;
   const auto* line = find_member(view, self_);
   if (line != nullptr && line->life >= options_.life.value && !is_alive(view, {self_, options_.life})) {
     VP_MARK(candidate_was_declared_dead);
@@ -239,7 +242,8 @@ wire::ChangeT Core::take_over_change() const {
     change.view = std::make_unique<wire::ViewT>(candidate_.promises.at(candidate_.best).view);
   }
   if (candidate_.force) {
-    change.roster = std::make_unique<wire::RosterT>(without(roster_of(candidate_.best), given_up(roster_of(candidate_.best)), self_));
+    change.roster = std::make_unique<wire::RosterT>(
+        without(roster_of(candidate_.best), given_up(roster_of(candidate_.best)), self_));
     change.roster->version = change.version;
   }
   return change;

@@ -255,7 +255,8 @@ void Core::command_promote(std::uint64_t no, const Promote& promote) {
   candidate.force = promote.force;
   candidate.deadline = now_ + options_.command_deadline;
   for (const MemberNo member : promote.abandoned) {
-    const bool known = find_member(registry_.tail_roster(), member) != nullptr || find_member(registry_.roster(), member) != nullptr;
+    const bool known =
+        find_member(registry_.tail_roster(), member) != nullptr || find_member(registry_.roster(), member) != nullptr;
     if (member == self_ || !known)
       return done(no, VP_INVALID,
                   fmt::format("member {} cannot be abandoned: it is not another member of this pool", member.value));
@@ -290,14 +291,19 @@ std::optional<MemberNo> Core::followed(Instant now) const {
 
 std::string Core::describe() const {
   static constexpr const char* kRoles[] = {"follower", "candidate", "coordinator"};
-  const auto at = [](const RecordVersion& v) { return fmt::format("{}.{}:{}", v.term.count, v.term.member.value, v.seq); };
-  std::string text = fmt::format("{} of term {}.{}, at {} (on disk {}, committed {}), {} asks", kRoles[static_cast<int>(role_)], promise_.count,
-                                 promise_.member.value, at(registry_.position()), at(durable_position_), at(registry_.committed()), asks_.size());
+  const auto at = [](const RecordVersion& v) {
+    return fmt::format("{}.{}:{}", v.term.count, v.term.member.value, v.seq);
+  };
+  std::string text = fmt::format(
+      "{} of term {}.{}, at {} (on disk {}, committed {}), {} asks", kRoles[static_cast<int>(role_)], promise_.count,
+      promise_.member.value, at(registry_.position()), at(durable_position_), at(registry_.committed()), asks_.size());
   if (role_ != Role::leader) return text;
-  text += fmt::format("{}{} waiters, {} parked", leader_.recovering ? ", recovering, " : ", ", leader_.waiters.size(), leader_.parked.size());
+  text += fmt::format("{}{} waiters, {} parked", leader_.recovering ? ", recovering, " : ", ", leader_.waiters.size(),
+                      leader_.parked.size());
   for (const auto& [member, peer] : leader_.peers)
-    text += fmt::format("; {}/{}{} at {} committed {}{}", member.value, peer.life.value, is_alive(registry_.tail_view(), {member, peer.life}) ? "" : " (dead)",
-                        at(peer.acked), at(peer.committed), peer.sync ? " syncing" : "");
+    text += fmt::format("; {}/{}{} at {} committed {}{}", member.value, peer.life.value,
+                        is_alive(registry_.tail_view(), {member, peer.life}) ? "" : " (dead)", at(peer.acked),
+                        at(peer.committed), peer.sync ? " syncing" : "");
   return text;
 }
 
@@ -318,7 +324,8 @@ void Core::make_visible(RecordVersion through) {
 
 void Core::retire(bool forgotten) {
   if (candidate_.command)
-    done(*std::exchange(candidate_.command, std::nullopt), VP_STALE, "this node had been declared dead: its daemon starts anew, then promote it again");
+    done(*std::exchange(candidate_.command, std::nullopt), VP_STALE,
+         "this node had been declared dead: its daemon starts anew, then promote it again");
   if (role_ != Role::follower) become_follower(promise_);
   for (const auto& [request, ask] : asks_) {
     const bool left =

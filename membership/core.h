@@ -156,7 +156,7 @@ class Core {
     std::uint64_t sessions = 0;
     std::optional<std::uint16_t> slot;
     std::uint64_t slot_used = 0;
-    RecordVersion joint{};     // the change of the roster under way, and since when
+    RecordVersion joint{};  // the change of the roster under way, and since when
     Instant joint_since{};
     std::optional<Term> contested;
     Instant contested_at{};

@@ -173,7 +173,8 @@ void Core::on_fetch(MemberNo from, const wire::FetchT& fetch) {
 void Core::on_refused(MemberNo from, const wire::RefusedT& refused) {
   probed_.insert(from);
   if (refused.forgotten) {
-    if (refused.term < promise_) return;
+    // Two sides that abandoned each other: the later one stays. A mere promise does not make a side.
+    if (refused.term < registry_.position().term) return;
     VP_MARK(told_forgotten);
     return retire(true);
   }

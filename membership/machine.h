@@ -65,7 +65,7 @@ class Machine {
   bool registry_is_current(Instant now) const;         // this node follows a coordinator and is up to date with it
   std::vector<SegmentId> abandoned_creations() const;  // state creating, and the creator's life is over
 
-  std::string describe() const;              // one line on role, positions and peers, for logs and simulator traces
+  std::string describe() const;  // one line on role, positions and peers, for logs and simulator traces
 
   SegmentId next_segment_id();  // (self, life, count): never given twice
 

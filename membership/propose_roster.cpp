@@ -77,7 +77,9 @@ void Core::finish_roster_change() {
   }
   if (leader_.recovering || !registry_.pending().empty()) return;
   const MemberSet alive = alive_members(registry_.tail_view());
-  const bool may_hold_lease = std::any_of(joint.entries.begin(), joint.entries.end(), [&](const auto& e) { return e->leaving && alive.contains(MemberNo{e->member}); });
+  const bool may_hold_lease = std::any_of(joint.entries.begin(), joint.entries.end(), [&](const auto& e) {
+    return e->leaving && alive.contains(MemberNo{e->member});
+  });
   if (may_hold_lease && now_ < leader_.joint_since + options_.detection) return;
   wire::RosterT next = finished(joint);
   wire::ViewT view = registry_.tail_view();

@@ -62,7 +62,8 @@ void raise_floor(wire::RosterT& roster, const SegmentId& ended) {
 }
 
 bool below_floor(const wire::RosterT& roster, const SegmentId& id) {
-  return std::any_of(roster.floors.begin(), roster.floors.end(), [&](const auto& floor) { return floor->id.member == id.member && id <= floor->id; });
+  return std::any_of(roster.floors.begin(), roster.floors.end(),
+                     [&](const auto& floor) { return floor->id.member == id.member && id <= floor->id; });
 }
 
 const wire::ViewMemberT* find_member(const wire::ViewT& view, MemberNo member) {

@@ -70,7 +70,8 @@ Committed Registry::commit(RecordVersion through, std::vector<DurableOp>& ops) {
     committed_version_ = change->version;
   }
   result.roster = committed_.roster != roster;
-  result.members = committed_.roster.version != roster.version || committed_.roster.entries.size() != roster.entries.size();
+  result.members =
+      committed_.roster.version != roster.version || committed_.roster.entries.size() != roster.entries.size();
   result.view = committed_.view != view;
   settle(before, result, ops);
   return result;

@@ -103,6 +103,9 @@ Result<ModelFiles> open_index(const std::string& path, const FileRights& rights)
   VP_TRY(shards, shards_of_index(path, rights, index));
   VP_TRY(model, open_files(shards, rights));
   VP_CHECK(formats::check_against_index(index, tables_of(model)));
+  VP_TRY(file, open_input(path, rights));  // goes along, so that an export is complete
+  model.parsed.push_back({base_of(path), formats::attachment_table(file.bytes)});
+  model.files.push_back(std::move(file));
   return std::move(model);
 }
 

@@ -31,7 +31,8 @@ std::vector<std::byte> encode(const typename T::NativeTableType& object) {
 // Decodes and verifies; `what` names the source in the message.
 template <class T>
 Result<typename T::NativeTableType> decode(std::span<const std::byte> bytes, const char* what) {
-  if (bytes.size() < 8 || bytes.size() > kControlMessageBytesMax) return error(VP_CORRUPT, "{}: message of {} bytes", what, bytes.size());
+  if (bytes.size() < 8 || bytes.size() > kControlMessageBytesMax)
+    return error(VP_CORRUPT, "{}: message of {} bytes", what, bytes.size());
   // The verifier wants aligned bytes; a frame may start anywhere.
   std::unique_ptr<std::uint64_t[]> aligned;
   const auto* p = reinterpret_cast<const std::uint8_t*>(bytes.data());

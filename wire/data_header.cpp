@@ -74,12 +74,15 @@ Result<DataHeader> decode_data_header(std::span<const std::byte, kDataHeaderByte
   Packed p;
   std::memcpy(&p, bytes.data(), sizeof p);
   if (p.magic != kMagic) return error(VP_CORRUPT, "not a vrampool data message");
-  if (p.version != kDataVersion) return error(VP_UNSUPPORTED, "data message of version {}, this side speaks {}", p.version, kDataVersion);
+  if (p.version != kDataVersion)
+    return error(VP_UNSUPPORTED, "data message of version {}, this side speaks {}", p.version, kDataVersion);
   if (p.crc != crc32c(bytes.first(kDataHeaderBytes - 4))) return error(VP_CORRUPT, "damaged data message header");
-  if (p.kind < 1 || p.kind > static_cast<std::uint8_t>(DataKind::pong)) return error(VP_CORRUPT, "unknown data message {}", p.kind);
+  if (p.kind < 1 || p.kind > static_cast<std::uint8_t>(DataKind::pong))
+    return error(VP_CORRUPT, "unknown data message {}", p.kind);
   if (p.payload_bytes > kDataPayloadBytesMax || p.length > kPagesPerMessageMax * kPageBytes)
     return error(VP_CORRUPT, "data message of {} bytes is larger than allowed", p.payload_bytes);
-  if (p.offset > kPoolSlotBytes || p.offset + p.length > kPoolSlotBytes) return error(VP_CORRUPT, "data message beyond the end of any segment");
+  if (p.offset > kPoolSlotBytes || p.offset + p.length > kPoolSlotBytes)
+    return error(VP_CORRUPT, "data message beyond the end of any segment");
   DataHeader h;
   h.kind = static_cast<DataKind>(p.kind);
   h.flags = p.flags;

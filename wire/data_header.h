@@ -17,13 +17,13 @@
 namespace vrampool::wire {
 
 enum class DataKind : std::uint8_t {
-  hello = 1,      // first message of a connection; payload: 32-byte ticket
-  hello_ok = 2,   // the ticket was good; the connection is open
-  read = 3,       // asks [offset, offset + length) of a segment; peers ask whole pages only
-  data = 4,       // answers `read`: crc table (one u32 per page; none between a client and its daemon) then bytes
-  write = 5,      // peers: whole pages into a segment that is being created: crc table, then pages
-  write_ok = 6,   // answers `write`
-  failure = 7,    // answers anything: `status`, payload is one line of text
+  hello = 1,     // first message of a connection; payload: 32-byte ticket
+  hello_ok = 2,  // the ticket was good; the connection is open
+  read = 3,      // asks [offset, offset + length) of a segment; peers ask whole pages only
+  data = 4,      // answers `read`: crc table (one u32 per page; none between a client and its daemon) then bytes
+  write = 5,     // peers: whole pages into a segment that is being created: crc table, then pages
+  write_ok = 6,  // answers `write`
+  failure = 7,   // answers anything: `status`, payload is one line of text
   ping = 8,
   pong = 9,
 };
@@ -41,18 +41,18 @@ using Ticket = std::array<std::byte, kTicketBytes>;
 struct DataHeader {
   DataKind kind = DataKind::ping;
   std::uint8_t flags = 0;
-  std::uint8_t ttl = 1;            // relays left
-  std::uint16_t status = 0;        // vp_status of an answer
+  std::uint8_t ttl = 1;      // relays left
+  std::uint16_t status = 0;  // vp_status of an answer
   Sender source{};
   MemberNo destination{};
-  Epoch epoch{};                   // the sender's view
-  RequestNo request{};             // echoed by the answer
+  Epoch epoch{};        // the sender's view
+  RequestNo request{};  // echoed by the answer
   SegmentId segment{};
   std::uint32_t layout_version = 0;
-  std::uint64_t offset = 0;        // bytes into the segment
-  std::uint32_t length = 0;        // bytes asked for, or bytes of pages that follow the crc table
-  std::uint32_t payload_bytes = 0; // everything after this header
-  std::uint64_t token = 0;         // create token of a write
+  std::uint64_t offset = 0;         // bytes into the segment
+  std::uint32_t length = 0;         // bytes asked for, or bytes of pages that follow the crc table
+  std::uint32_t payload_bytes = 0;  // everything after this header
+  std::uint64_t token = 0;          // create token of a write
 };
 
 using DataHeaderBytes = std::array<std::byte, kDataHeaderBytes>;

@@ -31,7 +31,12 @@
 #endif
 
 #ifdef __cplusplus
-#define VP_INIT(type) ([] { type vp_init_{}; vp_init_.struct_size = sizeof(type); return vp_init_; }())
+#define VP_INIT(type)                    \
+  ([] {                                  \
+    type vp_init_{};                     \
+    vp_init_.struct_size = sizeof(type); \
+    return vp_init_;                     \
+  }())
 extern "C" {
 #else
 #define VP_INIT(type) ((type){.struct_size = sizeof(type)})
@@ -42,10 +47,18 @@ extern "C" {
 #define VP_DIMENSIONS_MAX 8u
 
 /* Handles. `{0}` is never valid. */
-typedef struct vp_session { uint64_t id; } vp_session; /* a connection to this machine's daemon */
-typedef struct vp_segment { uint64_t id; } vp_segment; /* one named object; names one version of it, for good */
-typedef struct vp_view { uint64_t id; } vp_view;       /* mapped memory */
-typedef struct vp_token { uint64_t id; } vp_token;     /* an asynchronous operation */
+typedef struct vp_session {
+  uint64_t id;
+} vp_session; /* a connection to this machine's daemon */
+typedef struct vp_segment {
+  uint64_t id;
+} vp_segment; /* one named object; names one version of it, for good */
+typedef struct vp_view {
+  uint64_t id;
+} vp_view; /* mapped memory */
+typedef struct vp_token {
+  uint64_t id;
+} vp_token; /* an asynchronous operation */
 
 /* ---- library ---- */
 
@@ -107,7 +120,7 @@ typedef struct vp_session_info {
   uint64_t reconnects;        /* since vp_connect */
   uint64_t pages_lost;        /* pages that this library poisoned because no daemon came back */
   char pool[64];
-  char fault_source[64];      /* "userfaultfd", "posix" */
+  char fault_source[64]; /* "userfaultfd", "posix" */
 } vp_session_info;
 /* Blocking: never. */
 VP_API vp_status vp_session_status(vp_session session, vp_session_info* info);
@@ -116,9 +129,23 @@ VP_API vp_status vp_session_status(vp_session session, vp_session_info* info);
 
 /* Numbers are stable. VP_QUANTIZED: block formats, `type_name` says which. */
 typedef enum vp_dtype {
-  VP_UNKNOWN_DTYPE = 0, VP_F64 = 1, VP_F32 = 2, VP_F16 = 3, VP_BF16 = 4, VP_F8_E4M3 = 5, VP_F8_E5M2 = 6,
-  VP_I64 = 7, VP_I32 = 8, VP_I16 = 9, VP_I8 = 10, VP_U64 = 11, VP_U32 = 12, VP_U16 = 13, VP_U8 = 14,
-  VP_BOOLEAN = 15, VP_QUANTIZED = 16
+  VP_UNKNOWN_DTYPE = 0,
+  VP_F64 = 1,
+  VP_F32 = 2,
+  VP_F16 = 3,
+  VP_BF16 = 4,
+  VP_F8_E4M3 = 5,
+  VP_F8_E5M2 = 6,
+  VP_I64 = 7,
+  VP_I32 = 8,
+  VP_I16 = 9,
+  VP_I8 = 10,
+  VP_U64 = 11,
+  VP_U32 = 12,
+  VP_U16 = 13,
+  VP_U8 = 14,
+  VP_BOOLEAN = 15,
+  VP_QUANTIZED = 16
 } vp_dtype;
 
 typedef struct vp_tensor {
@@ -130,7 +157,7 @@ typedef struct vp_tensor {
   uint64_t offset;                   /* in the segment */
   uint64_t bytes;
   char name[VP_NAME_BYTES];
-  char type_name[32];                /* the format's own word: "BF16", "Q4_K" */
+  char type_name[32]; /* the format's own word: "BF16", "Q4_K" */
 } vp_tensor;
 
 typedef enum vp_layout {
@@ -144,13 +171,13 @@ typedef struct vp_segment_info {
   uint32_t struct_size;
   vp_segment_state state;
   vp_layout layout;
-  uint32_t pieces;        /* parts on nodes, replicas included */
+  uint32_t pieces;                       /* parts on nodes, replicas included */
   uint64_t id_member, id_life, id_count; /* the SegmentId, never used twice */
-  uint64_t address;       /* pool address of byte 0 */
-  uint64_t bytes;         /* whole pages */
+  uint64_t address;                      /* pool address of byte 0 */
+  uint64_t bytes;                        /* whole pages */
   uint64_t tensors;
   char name[VP_NAME_BYTES];
-  char format[32];        /* "safetensors", "gguf", "raw" */
+  char format[32]; /* "safetensors", "gguf", "raw" */
 } vp_segment_info;
 
 /* Opens a segment by name. The handle stays with the version that had the name now: if it is removed, even if another
@@ -181,8 +208,7 @@ typedef struct vp_create_options {
 /* Reserves a name and memory for a new sealed segment. Others see nothing until vp_seal. If the name exists, sealing
  * swaps it: new readers get the new one, old readers keep theirs.
  * Errors: VP_INVALID, VP_EXISTS (somebody else creates it now), VP_NO_SPACE, VP_DENIED, VP_NO_COORDINATOR. */
-VP_API vp_status vp_create(vp_session session, const char* name, const vp_create_options* options,
-                           vp_segment* segment);
+VP_API vp_status vp_create(vp_session session, const char* name, const vp_create_options* options, vp_segment* segment);
 /* Finishes it: from now on it never changes. Bytes never written are 0. Blocking: until every host has frozen its part.
  * Errors: VP_UNKNOWN_OUTCOME (the daemon went away meanwhile: open it to see). */
 VP_API vp_status vp_seal(vp_segment segment);
@@ -228,9 +254,9 @@ VP_API vp_status vp_wait(vp_token token, int32_t timeout_ms);
 /* ---- mapping ---- */
 
 enum vp_map_flags {
-  VP_MAP_RESIDENT = 0,  /* the default: everything present, contiguous and page-aligned before vp_map returns */
-  VP_MAP_LAZY = 1       /* returns at once; the first touch of a page fetches it. CPU loads only: give no such pointer
-                           to a GPU, and no page that may be missing to O_DIRECT or io_uring fixed buffers */
+  VP_MAP_RESIDENT = 0, /* the default: everything present, contiguous and page-aligned before vp_map returns */
+  VP_MAP_LAZY = 1      /* returns at once; the first touch of a page fetches it. CPU loads only: give no such pointer
+                          to a GPU, and no page that may be missing to O_DIRECT or io_uring fixed buffers */
 };
 
 /* What a touch of a page does that cannot be had. */
@@ -242,12 +268,12 @@ typedef enum vp_on_loss {
 
 typedef struct vp_map_options {
   uint32_t struct_size;
-  uint32_t flags;              /* vp_map_flags */
+  uint32_t flags; /* vp_map_flags */
   vp_on_loss on_loss;
-  int32_t deadline_ms;         /* of a resident map; 0: none, as long as the daemon lives */
-  uint64_t offset;             /* the range; used when tensor_count is 0 */
-  uint64_t bytes;              /* 0: to the end */
-  const char* const* tensors;  /* names; every one gets its own range */
+  int32_t deadline_ms;        /* of a resident map; 0: none, as long as the daemon lives */
+  uint64_t offset;            /* the range; used when tensor_count is 0 */
+  uint64_t bytes;             /* 0: to the end */
+  const char* const* tensors; /* names; every one gets its own range */
   uint64_t tensor_count;
 } vp_map_options;
 
@@ -256,9 +282,9 @@ typedef struct vp_range {
   uint64_t bytes;   /* exactly what was asked for */
 } vp_range;
 
-/* Maps a segment, a range, a tensor or a list of tensors of a sealed segment. `options` may be NULL: all of it, resident.
- * `ranges` receives max(1, tensor_count) entries, in the order asked. Pointers stay valid until vp_unmap, even when the
- * segment is removed, the handle closed or the daemon restarted. Never mremap, munmap or madvise them.
+/* Maps a segment, a range, a tensor or a list of tensors of a sealed segment. `options` may be NULL: all of it,
+ * resident. `ranges` receives max(1, tensor_count) entries, in the order asked. Pointers stay valid until vp_unmap,
+ * even when the segment is removed, the handle closed or the daemon restarted. Never mremap, munmap or madvise them.
  * Errors: VP_NOT_FOUND (a tensor), VP_INVALID (range), VP_BUSY (not sealed yet), VP_STALE, VP_LOST (resident),
  * VP_UNSUPPORTED (no fault source for a lazy view: the text says why), VP_NO_SPACE. */
 VP_API vp_status vp_map(vp_segment segment, const vp_map_options* options, vp_view* view, vp_range* ranges);
@@ -267,11 +293,11 @@ VP_API vp_status vp_unmap(vp_view view);
 
 typedef struct vp_view_info {
   uint32_t struct_size;
-  vp_status status;      /* sticky: the first loss that this view met; VP_OK if none */
-  uint64_t first_lost;   /* offset in the segment */
-  uint64_t losses;       /* events so far */
-  uint64_t pages_lost;   /* pages that were poisoned, healed ones included */
-  uint32_t healed;       /* 1: everything lost could be had again since; compute once more */
+  vp_status status;    /* sticky: the first loss that this view met; VP_OK if none */
+  uint64_t first_lost; /* offset in the segment */
+  uint64_t losses;     /* events so far */
+  uint64_t pages_lost; /* pages that were poisoned, healed ones included */
+  uint32_t healed;     /* 1: everything lost could be had again since; compute once more */
   uint32_t lazy;
   uint64_t bytes;
   char message[256];
@@ -281,7 +307,8 @@ VP_API vp_status vp_map_status(vp_view view, vp_view_info* info);
 
 /* ---- caching ---- */
 
-/* Brings a range into this node's cache. `wait` 0: returns at once, as a hint that may be dropped; 1: when it is there. */
+/* Brings a range into this node's cache. `wait` 0: returns at once, as a hint that may be dropped; 1: when it is there.
+ */
 VP_API vp_status vp_prefetch(vp_segment segment, uint64_t offset, uint64_t bytes, int wait);
 /* Brings a range here and keeps it until vp_unpin, vp_close or the session's end. Errors: VP_NO_SPACE. */
 VP_API vp_status vp_pin(vp_segment segment, uint64_t offset, uint64_t bytes);

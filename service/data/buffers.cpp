@@ -17,7 +17,7 @@ Buffer BufferPool::take() {
     if (made_ == max_) return {};
     ++made_;
     free_.reserve(made_);  // giving back never allocates
-    free_.push_back(static_cast<std::byte*>(::operator new(kBufferBytes, std::align_val_t{kPageBytes})));
+    free_.push_back(static_cast<std::byte*>(::operator new (kBufferBytes, std::align_val_t{kPageBytes})));
   }
   std::byte* memory = free_.back();
   free_.pop_back();
@@ -26,7 +26,7 @@ Buffer BufferPool::take() {
 
 BufferPool::~BufferPool() {
   VP_ASSERT(free_.size() == made_);
-  for (std::byte* memory : free_) ::operator delete(memory, std::align_val_t{kPageBytes});
+  for (std::byte* memory : free_) ::operator delete (memory, std::align_val_t{kPageBytes});
 }
 
 }  // namespace vrampool::service::data

@@ -14,7 +14,8 @@ namespace vrampool::service::data {
 namespace {
 
 Status check_range(const Record& record, std::uint64_t offset, std::uint64_t bytes) {
-  if (!record || offset % kPageBytes != 0 || bytes % kPageBytes != 0 || offset > record->bytes || bytes > record->bytes - offset)
+  if (!record || offset % kPageBytes != 0 || bytes % kPageBytes != 0 || offset > record->bytes ||
+      bytes > record->bytes - offset)
     return error(VP_INVALID, "{} bytes at {} are no whole pages of the segment", bytes, offset);
   return {};
 }
@@ -127,7 +128,8 @@ void Bulk::Slot::answered(std::uint64_t, const transport::Incoming& in) {
   }
   owner->node_.counters.crc_errors.fetch_add(1, std::memory_order_relaxed);
   const bool hopeless = ++damaged >= kDamagedMax;
-  owner->failed(*this, error(hopeless ? VP_CORRUPT : VP_BUSY, "bytes at {} of segment {} arrive damaged from member {}", ask.offset, to_text(ask.segment), home.value));
+  owner->failed(*this, error(hopeless ? VP_CORRUPT : VP_BUSY, "bytes at {} of segment {} arrive damaged from member {}",
+                             ask.offset, to_text(ask.segment), home.value));
 }
 
 void Bulk::Slot::unanswered(std::uint64_t, const Error& why) { owner->failed(*this, why); }
@@ -147,14 +149,17 @@ Status Bulk::write(const Record& record, std::uint64_t offset, std::span<const s
   return {};
 }
 
-Status Bulk::write_chunk(const Record& record, const wire::PieceT& piece, std::uint64_t offset, std::span<const std::byte> bytes) {
+Status Bulk::write_chunk(const Record& record, const wire::PieceT& piece, std::uint64_t offset,
+                         std::span<const std::byte> bytes) {
   const std::size_t pages = bytes.size() / kPageBytes;
   if (MemberNo{piece.node} == node_.self().member) {
     std::array<std::uint32_t, kPagesPerMessageMax> crcs;
     for (std::size_t i = 0; i < pages; ++i) crcs[i] = crc32c(bytes.subspan(i * kPageBytes, kPageBytes));
     const PiecePtr here = node_.store.find({record->id, piece.ordinal});
-    if (here == nullptr) return error(VP_NOT_FOUND, "piece {} of segment {} is not on this node", piece.ordinal, to_text(record->id));
-    return here->write_pages(node_.self(), node_.next_write(), record->create_token, offset - piece.offset, bytes, std::span(crcs).first(pages));
+    if (here == nullptr)
+      return error(VP_NOT_FOUND, "piece {} of segment {} is not on this node", piece.ordinal, to_text(record->id));
+    return here->write_pages(node_.self(), node_.next_write(), record->create_token, offset - piece.offset, bytes,
+                             std::span(crcs).first(pages));
   }
   VP_TRY(slot, free_slot());
   if (!slot->buffer) slot->buffer = std::make_unique<std::byte[]>(kChunkBytes);
@@ -204,7 +209,8 @@ Status Bulk::read_chunk(const Record& record, MemberNo home, std::uint64_t offse
   slot->into = into;
   slot->ask = {};
   slot->ask.kind = wire::DataKind::read;
-  slot->ask.request = RequestNo{0x8000ull << kRequestCounterBits | node_.bulk_reads.fetch_add(1, std::memory_order_relaxed)};
+  slot->ask.request =
+      RequestNo{0x8000ull << kRequestCounterBits | node_.bulk_reads.fetch_add(1, std::memory_order_relaxed)};
   slot->ask.segment = record->id;
   slot->ask.offset = offset;
   slot->ask.length = static_cast<std::uint32_t>(into.size());
@@ -215,13 +221,16 @@ Status Bulk::read_chunk(const Record& record, MemberNo home, std::uint64_t offse
 
 Status Bulk::read_local(const Record& record, std::uint64_t offset, std::span<std::byte> into) {
   const PiecePtr piece = node_.store.find_range(record->id, offset, into.size());
-  if (piece == nullptr) return error(VP_LOST, "segment {} should have a piece here at {}, but it is gone", to_text(record->id), offset);
-  if (piece->state() == PieceState::creating) return error(VP_BUSY, "segment {} is still being written", to_text(record->id));
+  if (piece == nullptr)
+    return error(VP_LOST, "segment {} should have a piece here at {}, but it is gone", to_text(record->id), offset);
+  if (piece->state() == PieceState::creating)
+    return error(VP_BUSY, "segment {} is still being written", to_text(record->id));
   const std::uint64_t at = offset - piece->segment_offset();
   piece->copy_out(at, into);
   for (std::size_t i = 0; i < into.size() / kPageBytes; ++i)
     if (crc32c(into.subspan(i * kPageBytes, kPageBytes)) != piece->crc(at / kPageBytes + i))
-      return error(VP_CORRUPT, "page {} of segment {} does not match its checksum on this node", offset / kPageBytes + i, to_text(record->id));
+      return error(VP_CORRUPT, "page {} of segment {} does not match its checksum on this node",
+                   offset / kPageBytes + i, to_text(record->id));
   return {};
 }
 

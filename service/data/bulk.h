@@ -35,14 +35,14 @@ class Bulk final : public BulkChannel {
     void unanswered(std::uint64_t, const Error&) override;
 
     Bulk* owner = nullptr;
-    Phase phase = Phase::idle;          // under the owner's mutex, as are the times
+    Phase phase = Phase::idle;  // under the owner's mutex, as are the times
     Instant deadline{}, again_at{};
     // While flying the mover's alone:
     wire::DataHeader ask{};
     MemberNo home{};
     std::unique_ptr<std::byte[]> buffer;  // of a write
     std::array<std::uint32_t, kPagesPerMessageMax> crcs{};
-    std::span<std::byte> into{};        // of a read
+    std::span<std::byte> into{};  // of a read
     std::uint8_t damaged = 0;
   };
 

@@ -16,7 +16,8 @@ constexpr std::size_t kMeasuredMax = 256;
 std::vector<paging::Extent> extents_of(const Placement& placement) {
   std::vector<paging::Extent> out;
   for (const auto& run : placement.runs())
-    out.push_back({PageIndex{run.offset / kPageBytes}, (run.bytes + kPageBytes - 1) / kPageBytes, paging::SourceNo{run.home.value}});
+    out.push_back({PageIndex{run.offset / kPageBytes}, (run.bytes + kPageBytes - 1) / kPageBytes,
+                   paging::SourceNo{run.home.value}});
   return out;
 }
 
@@ -34,7 +35,9 @@ paging::FetchOptions machine_options(const DataPlaneOptions& o, const Placement&
 }  // namespace
 
 Cache::Cache(Engine& engine, CachePtr object, Record record, const Placement& placement, RequestNo first_request)
-    : engine_(engine), object_(std::move(object)), record_(std::move(record)),
+    : engine_(engine),
+      object_(std::move(object)),
+      record_(std::move(record)),
       machine_(machine_options(engine.node().options, placement, first_request)) {}
 
 Cache::~Cache() {
@@ -79,13 +82,20 @@ void Cache::pump() {
 void Cache::carry(const paging::Order& o) {
   using paging::OrderKind;
   switch (o.kind) {
-    case OrderKind::fetch: return fetch(o);
-    case OrderKind::abandon: return abandon(o.request);
-    case OrderKind::reveal: return reveal(o);
-    case OrderKind::punch: return punch(o);
-    case OrderKind::poison: return poison(o);
-    case OrderKind::fail: return tell_loss(o, true);
-    case OrderKind::lost: return tell_loss(o, false);
+    case OrderKind::fetch:
+      return fetch(o);
+    case OrderKind::abandon:
+      return abandon(o.request);
+    case OrderKind::reveal:
+      return reveal(o);
+    case OrderKind::punch:
+      return punch(o);
+    case OrderKind::poison:
+      return poison(o);
+    case OrderKind::fail:
+      return tell_loss(o, true);
+    case OrderKind::lost:
+      return tell_loss(o, false);
     case OrderKind::want_done: {
       const auto it = wants_.find(o.token.value);
       if (it == wants_.end()) return;
@@ -105,7 +115,8 @@ void Cache::adopt_valid() {
     bool any = false;
     for (std::uint64_t p = first; p < std::min(pages, first + kWordsPerStep * 64);) {
       const std::uint64_t next = object_->meta().run_end(p, std::min(pages, first + kWordsPerStep * 64));
-      for (std::uint64_t q = p; q < next && object_->meta().valid(p); ++q) words[(q - first) / 64] |= 1ull << (q - first) % 64, any = true;
+      for (std::uint64_t q = p; q < next && object_->meta().valid(p); ++q)
+        words[(q - first) / 64] |= 1ull << (q - first) % 64, any = true;
       p = next;
     }
     if (any) feed(paging::Adopt{PageIndex{first}, words});
@@ -115,7 +126,8 @@ void Cache::adopt_valid() {
 void Cache::relayout(const Placement& placement) { feed(paging::Relayout{extents_of(placement)}); }
 
 Status Cache::want(PageIndex first, std::uint64_t count, paging::Priority priority, WantDone done) {
-  if (!machine_.can_take_want()) return error(VP_BUSY, "too many prefetches and resident maps of segment {} at once", to_text(id()));
+  if (!machine_.can_take_want())
+    return error(VP_BUSY, "too many prefetches and resident maps of segment {} at once", to_text(id()));
   const std::uint64_t token = ++next_want_;
   wants_[token] = std::move(done);
   feed(paging::Want{paging::WantToken{token}, first, count, priority});
@@ -190,7 +202,8 @@ void Cache::finish_punch(std::size_t index) {
   const Punch done = std::move(punches_[index]);
   punches_.erase(punches_.begin() + static_cast<std::ptrdiff_t>(index));
   if (platform::SharedObject::release_granule_bytes() != 0)
-    if (auto s = object_->data().release(done.first.value * kPageBytes, done.count * kPageBytes); !s) log::warn("{}", s.error().message);
+    if (auto s = object_->data().release(done.first.value * kPageBytes, done.count * kPageBytes); !s)
+      log::warn("{}", s.error().message);
   for (const Range& r : ranges_) r.view->wake(done.first, done.count);
   feed(paging::Punched{done.first, done.count});
 }
@@ -281,7 +294,8 @@ void Cache::fetch_by_mover(const paging::Order& o, MemberNo home) {
 }
 
 Cache::Outstanding Cache::take_outstanding(RequestNo request) {
-  const auto it = std::find_if(outstanding_.begin(), outstanding_.end(), [&](const Outstanding& o) { return o.request == request; });
+  const auto it = std::find_if(outstanding_.begin(), outstanding_.end(),
+                               [&](const Outstanding& o) { return o.request == request; });
   if (it == outstanding_.end()) return {};
   Outstanding taken = std::move(*it);
   *it = std::move(outstanding_.back());

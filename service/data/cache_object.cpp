@@ -15,7 +15,8 @@ std::optional<SegmentId> parse_cache_meta_name(std::string_view name) {
   return parse_segment_id(name);
 }
 
-Result<CachePtr> CacheObject::create(platform::ObjectStore& store, SegmentId id, std::uint64_t bytes, platform::MachineId boot) {
+Result<CachePtr> CacheObject::create(platform::ObjectStore& store, SegmentId id, std::uint64_t bytes,
+                                     platform::MachineId boot) {
   remove(store, id);
   VP_TRY(meta, store.create(cache_meta_name(id), PieceMeta::object_bytes(bytes)));
   auto data = store.create(cache_data_name(id), bytes);
@@ -30,7 +31,8 @@ Result<CachePtr> CacheObject::create(platform::ObjectStore& store, SegmentId id,
   if (auto s = meta.map(platform::MapUse::cache); !s) return undo(s.take_error());
   if (auto s = data->map(platform::MapUse::cache); !s) return undo(s.take_error());
   CachePtr cache(new CacheObject(std::move(*data), std::move(meta)));
-  cache->meta_ = PieceMeta::format(cache->meta_object_.memory(), {.kind = MetaKind::cache, .segment = id, .bytes = bytes, .boot = boot});
+  cache->meta_ = PieceMeta::format(cache->meta_object_.memory(),
+                                   {.kind = MetaKind::cache, .segment = id, .bytes = bytes, .boot = boot});
   return cache;
 }
 
@@ -38,10 +40,12 @@ Result<CachePtr> CacheObject::adopt(platform::ObjectStore& store, SegmentId id, 
   VP_TRY(meta_object, store.open_existing(cache_meta_name(id)));
   VP_CHECK(meta_object.map(platform::MapUse::cache));
   VP_TRY(meta, PieceMeta::open(meta_object.memory()));
-  if (meta.header().kind != MetaKind::cache || meta.header().segment != id) return error(VP_CORRUPT, "the metadata of cache {} names another", to_text(id));
+  if (meta.header().kind != MetaKind::cache || meta.header().segment != id)
+    return error(VP_CORRUPT, "the metadata of cache {} names another", to_text(id));
   if (meta.header().boot != boot) return error(VP_STALE, "cache {} is of an earlier boot", to_text(id));
   VP_TRY(data, store.open_existing(cache_data_name(id)));
-  if (data.bytes() != meta.header().bytes) return error(VP_CORRUPT, "cache {} does not have the size its metadata says", to_text(id));
+  if (data.bytes() != meta.header().bytes)
+    return error(VP_CORRUPT, "cache {} does not have the size its metadata says", to_text(id));
   VP_CHECK(data.map(platform::MapUse::cache));
   CachePtr cache(new CacheObject(std::move(data), std::move(meta_object)));
   cache->meta_ = meta;

@@ -20,7 +20,8 @@ std::optional<SegmentId> parse_cache_meta_name(std::string_view);
 // valid bits and punches. Threads: as said. Ownership: shared by the engine and the flights that land in it.
 class CacheObject {
  public:
-  static Result<std::shared_ptr<CacheObject>> create(platform::ObjectStore&, SegmentId, std::uint64_t bytes, platform::MachineId boot);
+  static Result<std::shared_ptr<CacheObject>> create(platform::ObjectStore&, SegmentId, std::uint64_t bytes,
+                                                     platform::MachineId boot);
   // What an earlier life of this daemon left; VP_STALE when it is of another boot.
   static Result<std::shared_ptr<CacheObject>> adopt(platform::ObjectStore&, SegmentId, platform::MachineId boot);
   static void remove(platform::ObjectStore&, SegmentId);

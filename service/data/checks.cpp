@@ -11,7 +11,8 @@ namespace vrampool::service::data {
 bool passes(vp_status code) { return code == VP_BUSY || code == VP_UNREACHABLE || code == VP_TIMEOUT; }
 
 Status check_whole_pages(const wire::DataHeader& h) {
-  if (h.length == 0 || h.length % kPageBytes != 0 || h.offset % kPageBytes != 0 || h.length > kPagesPerMessageMax * kPageBytes)
+  if (h.length == 0 || h.length % kPageBytes != 0 || h.offset % kPageBytes != 0 ||
+      h.length > kPagesPerMessageMax * kPageBytes)
     return error(VP_INVALID, "{} bytes at {} are not whole pages", h.length, h.offset);
   return {};
 }
@@ -34,7 +35,9 @@ std::span<const std::byte> failure_text(const Error& why) {
 
 Error failure_of(const transport::Incoming& in) {
   const std::string text(reinterpret_cast<const char*>(in.side.data()), in.side.size());
-  const auto code = in.header.status >= VP_FAILED && in.header.status <= VP_UNKNOWN_OUTCOME ? static_cast<vp_status>(in.header.status) : VP_FAILED;
+  const auto code = in.header.status >= VP_FAILED && in.header.status <= VP_UNKNOWN_OUTCOME
+                        ? static_cast<vp_status>(in.header.status)
+                        : VP_FAILED;
   return Error{code, text.empty() ? "refused" : text};
 }
 

@@ -17,12 +17,15 @@ std::span<std::byte> ClientLink::on_header(transport::DataStream&, const wire::D
 void ClientLink::on_message(transport::DataStream&, const transport::Incoming& in) {
   const wire::DataHeader& h = in.header;
   switch (h.kind) {
-    case wire::DataKind::read: return loop_->ops().read(*this, h);
+    case wire::DataKind::read:
+      return loop_->ops().read(*this, h);
     case wire::DataKind::write:
       if (in.discarded) return refuse(h, error(VP_BUSY, "too many writes at once"));
       return loop_->ops().write(*this, h, landing_);
-    case wire::DataKind::ping: return answer(h, wire::DataKind::pong);
-    default: return refuse(h, error(VP_INVALID, "a client only reads, writes and pings here"));
+    case wire::DataKind::ping:
+      return answer(h, wire::DataKind::pong);
+    default:
+      return refuse(h, error(VP_INVALID, "a client only reads, writes and pings here"));
   }
 }
 
@@ -30,7 +33,8 @@ void ClientLink::on_released(transport::DataStream&, std::uint64_t tag, bool) { 
 
 void ClientLink::on_closed(transport::DataStream&, const Error&) { loop_->ops().forget(*this); }
 
-void ClientLink::answer(const wire::DataHeader& to, wire::DataKind kind, std::span<const std::byte> body, std::uint64_t tag) {
+void ClientLink::answer(const wire::DataHeader& to, wire::DataKind kind, std::span<const std::byte> body,
+                        std::uint64_t tag) {
   transport::Outgoing out{to, {}, body, tag};
   out.header.kind = kind;
   out.header.source = loop_->node().self();

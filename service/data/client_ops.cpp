@@ -44,7 +44,8 @@ ClientOps::Op& ClientOps::start(ClientLink& link, const wire::DataHeader& h, Buf
 
 Result<Placement*> ClientOps::placement_of(const ClientLink& link, const wire::DataHeader& h) {
   auto* segment = loop_.find(h.segment);
-  if (segment == nullptr || !segment->record) return error(VP_STALE, "segment {} is not open here; open it first", to_text(h.segment));
+  if (segment == nullptr || !segment->record)
+    return error(VP_STALE, "segment {} is not open here; open it first", to_text(h.segment));
   if ((segment->record->mode & kReadableByAll) == 0 && !loop_.allowed(link.client(), h.segment))
     return error(VP_DENIED, "segment {} is not open to this client; open it by name first", to_text(h.segment));
   if (h.length == 0 || h.offset > segment->record->bytes || h.length > segment->record->bytes - h.offset)
@@ -57,7 +58,8 @@ Result<Placement*> ClientOps::placement_of(const ClientLink& link, const wire::D
 void ClientOps::read(ClientLink& link, const wire::DataHeader& h) {
   auto placement = placement_of(link, h);
   if (!placement) return link.refuse(h, placement.error());
-  if (Piece* piece = loop_.find_piece(h.segment, h.offset, h.length); piece != nullptr && piece->state() != PieceState::creating) {
+  if (Piece* piece = loop_.find_piece(h.segment, h.offset, h.length);
+      piece != nullptr && piece->state() != PieceState::creating) {
     const std::uint64_t at = h.offset - piece->segment_offset(), page = at / kPage;
     if (piece->whole(page, (at + h.length + kPage - 1) / kPage - page))
       return link.answer(h, wire::DataKind::data, piece->view(at, h.length), loop_.hold(loop_.share(*piece)));
@@ -65,7 +67,9 @@ void ClientOps::read(ClientLink& link, const wire::DataHeader& h) {
   Buffer buffer = loop_.buffers().take();
   if (!buffer) return link.refuse(h, error(VP_BUSY, "too many reads at once"));
   Op& op = start(link, h, std::move(buffer), page_floor(h.offset));
-  if (loop_.from_cache && loop_.from_cache(h.segment, h.offset, op.buffer.bytes().subspan(h.offset - op.base, h.length))) return end(op);
+  if (loop_.from_cache &&
+      loop_.from_cache(h.segment, h.offset, op.buffer.bytes().subspan(h.offset - op.base, h.length)))
+    return end(op);
   const std::uint64_t stop = h.offset + h.length;
   for (std::uint64_t at = h.offset; at < stop && !op.failure;) {
     const auto& run = (*placement)->at(at);
@@ -81,8 +85,10 @@ void ClientOps::read(ClientLink& link, const wire::DataHeader& h) {
 
 Status ClientOps::read_local(Op& op, std::uint64_t offset, std::uint64_t length) {
   Piece* piece = loop_.find_piece(op.ask.segment, offset, length);
-  if (piece == nullptr) return error(VP_LOST, "segment {} should have a piece here at {}, but it is gone", to_text(op.ask.segment), offset);
-  if (piece->state() == PieceState::creating) return error(VP_BUSY, "segment {} is still being written", to_text(op.ask.segment));
+  if (piece == nullptr)
+    return error(VP_LOST, "segment {} should have a piece here at {}, but it is gone", to_text(op.ask.segment), offset);
+  if (piece->state() == PieceState::creating)
+    return error(VP_BUSY, "segment {} is still being written", to_text(op.ask.segment));
   piece->copy_out(offset - piece->segment_offset(), op.buffer.bytes().subspan(offset - op.base, length));
   return {};
 }
@@ -93,7 +99,8 @@ void ClientOps::write(ClientLink& link, const wire::DataHeader& h, Buffer& bytes
   if (auto known = placement_of(link, h); !known) return link.refuse(h, known.error());
   const std::uint64_t stop = h.offset + h.length;
   const Record record = loop_.find(h.segment)->record;
-  const bool copies = std::any_of(record->pieces.begin(), record->pieces.end(), [](const auto& p) { return p && p->copy != 0; });
+  const bool copies =
+      std::any_of(record->pieces.begin(), record->pieces.end(), [](const auto& p) { return p && p->copy != 0; });
   if (Piece* piece = copies ? nullptr : loop_.find_piece(h.segment, h.offset, h.length)) {
     const Status s = write_local(*piece, h, h.offset, bytes.bytes().first(h.length));
     return s ? link.answer(h, wire::DataKind::write_ok) : link.refuse(h, s.error());
@@ -113,8 +120,10 @@ void ClientOps::write(ClientLink& link, const wire::DataHeader& h, Buffer& bytes
 void ClientOps::write_to(Op& op, const wire::PieceT& where, std::uint64_t from, std::uint64_t to) {
   if (MemberNo{where.node} == loop_.node().self().member) {
     Piece* piece = loop_.find_piece(op.ask.segment, from, to - from);
-    const Status s = piece == nullptr ? Status(error(VP_NOT_FOUND, "segment {} has no piece here at {}", to_text(op.ask.segment), from))
-                                      : write_local(*piece, op.ask, from, op.buffer.bytes().subspan(from - op.base, to - from));
+    const Status s =
+        piece == nullptr
+            ? Status(error(VP_NOT_FOUND, "segment {} has no piece here at {}", to_text(op.ask.segment), from))
+            : write_local(*piece, op.ask, from, op.buffer.bytes().subspan(from - op.base, to - from));
     if (!s) op.failure = s.error();
   } else if (from % kPage != 0) {
     op.failure = error(VP_INVALID, "a write to another node starts on a page of {} bytes, not at {}", kPage, from);
@@ -123,13 +132,15 @@ void ClientOps::write_to(Op& op, const wire::PieceT& where, std::uint64_t from, 
   }
 }
 
-Status ClientOps::write_local(Piece& piece, const wire::DataHeader& h, std::uint64_t offset, std::span<const std::byte> bytes) {
+Status ClientOps::write_local(Piece& piece, const wire::DataHeader& h, std::uint64_t offset,
+                              std::span<const std::byte> bytes) {
   const std::uint64_t at = offset - piece.segment_offset();
   if (at % kPage != 0 || bytes.size() % kPage != 0) return piece.write_part(h.token, at, bytes);
   std::array<std::uint32_t, kPagesPerMessageMax> crcs;
   const std::size_t pages = bytes.size() / kPage;
   for (std::size_t i = 0; i < pages; ++i) crcs[i] = crc32c(bytes.subspan(i * kPage, kPage));
-  return piece.write_pages(loop_.node().self(), loop_.node().next_write(), h.token, at, bytes, std::span(crcs).first(pages));
+  return piece.write_pages(loop_.node().self(), loop_.node().next_write(), h.token, at, bytes,
+                           std::span(crcs).first(pages));
 }
 
 // ---- parts ----
@@ -151,7 +162,8 @@ void ClientOps::begin(Op& op) {
   if (op.failure) op.parts.clear();
   op.waiting = op.parts.size();
   const bool writing = op.ask.kind == wire::DataKind::write;
-  for (std::size_t i = 0; i < op.parts.size(); ++i) op.parts[i].request = writing ? loop_.node().next_write() : loop_.next_read();
+  for (std::size_t i = 0; i < op.parts.size(); ++i)
+    op.parts[i].request = writing ? loop_.node().next_write() : loop_.next_read();
   for (std::size_t i = 0, n = op.parts.size(); i < n; ++i) ask(op, i);
   if (op.parts.empty()) end(op);
 }
@@ -161,7 +173,10 @@ void ClientOps::ask(Op& op, std::size_t i) {
   part.again_at = {};
   if (op.failure || op.link == nullptr) return part_done(op, i);
   PeerLink* peer = loop_.alive(part.home) ? loop_.peer(part.home) : nullptr;
-  if (peer == nullptr) return part_failed(op, i, error(VP_LOST, "the bytes at {} of segment {} live on member {}, which is gone", part.offset, to_text(op.ask.segment), part.home.value));
+  if (peer == nullptr)
+    return part_failed(op, i,
+                       error(VP_LOST, "the bytes at {} of segment {} live on member {}, which is gone", part.offset,
+                             to_text(op.ask.segment), part.home.value));
   Ask ask;
   ask.header.kind = op.ask.kind;
   ask.header.request = part.request;
@@ -189,7 +204,8 @@ void ClientOps::later(Op& op, std::size_t i, Duration delay) {
 }
 
 void ClientOps::part_failed(Op& op, std::size_t i, const Error& why) {
-  if (passes(why.code) && !op.failure && op.link != nullptr && platform::now() + kTryAgain < op.deadline) return later(op, i, kTryAgain);
+  if (passes(why.code) && !op.failure && op.link != nullptr && platform::now() + kTryAgain < op.deadline)
+    return later(op, i, kTryAgain);
   if (!op.failure) op.failure = why;
   part_done(op, i);
 }
@@ -212,7 +228,9 @@ void ClientOps::Op::answered(std::uint64_t part, const transport::Incoming& in) 
   }
   owner.loop_.node().counters.crc_errors.fetch_add(1, std::memory_order_relaxed);
   if (++parts[part].damaged < kDamagedMax) return owner.later(*this, part, {});
-  owner.part_failed(*this, part, error(VP_CORRUPT, "the bytes at {} of segment {} arrive damaged from member {}", in.header.offset, to_text(ask.segment), parts[part].home.value));
+  owner.part_failed(*this, part,
+                    error(VP_CORRUPT, "the bytes at {} of segment {} arrive damaged from member {}", in.header.offset,
+                          to_text(ask.segment), parts[part].home.value));
 }
 
 void ClientOps::Op::unanswered(std::uint64_t part, const Error& why) { owner.part_failed(*this, part, why); }

@@ -36,7 +36,7 @@ class ClientOps {
     std::uint32_t length = 0;  // whole pages
     MemberNo home{};
     RequestNo request{};
-    Instant again_at{};        // 0: under way
+    Instant again_at{};  // 0: under way
     std::uint8_t damaged = 0;
     bool done = false;
   };

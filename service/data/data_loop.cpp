@@ -51,7 +51,11 @@ Result<std::unique_ptr<DataLoop>> DataLoop::create(Node& node, unsigned index) {
 }
 
 DataLoop::DataLoop(Node& node, unsigned index, std::unique_ptr<EventLoop> events)
-    : node_(node), index_(index), events_(std::move(events)), buffers_(kBuffersPerLoop), ops_(std::make_unique<ClientOps>(*this)) {}
+    : node_(node),
+      index_(index),
+      events_(std::move(events)),
+      buffers_(kBuffersPerLoop),
+      ops_(std::make_unique<ClientOps>(*this)) {}
 
 DataLoop::~DataLoop() {
   stop();
@@ -77,7 +81,8 @@ Instant DataLoop::tick(Instant now) {
 }
 
 std::size_t DataLoop::unadmitted() const {
-  return static_cast<std::size_t>(std::count_if(served_.begin(), served_.end(), [](const auto& link) { return !link->open(); }));
+  return static_cast<std::size_t>(
+      std::count_if(served_.begin(), served_.end(), [](const auto& link) { return !link->open(); }));
 }
 
 Instant DataLoop::end_the_unadmitted(Instant now) {
@@ -116,7 +121,8 @@ void DataLoop::set_members(const wire::ViewT& view, const std::vector<Peer>& pee
   for (auto it = peer_links_.begin(); it != peer_links_.end();) {
     const auto now = peers_.find(it->first);
     const Peer& was = it->second->to();
-    if (now != peers_.end() && now->second.life == was.life && now->second.host == was.host && now->second.data_port == was.data_port) {
+    if (now != peers_.end() && now->second.life == was.life && now->second.host == was.host &&
+        now->second.data_port == was.data_port) {
       ++it;
       continue;
     }
@@ -154,7 +160,8 @@ void DataLoop::add_piece(PiecePtr piece) {
   const auto same = [&](const PiecePtr& p) { return p->id() == piece->id(); };
   if (std::any_of(pieces.begin(), pieces.end(), same)) return;
   pieces.push_back(std::move(piece));
-  std::sort(pieces.begin(), pieces.end(), [](const auto& a, const auto& b) { return a->segment_offset() < b->segment_offset(); });
+  std::sort(pieces.begin(), pieces.end(),
+            [](const auto& a, const auto& b) { return a->segment_offset() < b->segment_offset(); });
 }
 
 void DataLoop::drop_piece(PieceId id) {
@@ -187,7 +194,8 @@ void DataLoop::refresh_placements() {
 Piece* DataLoop::find_piece(SegmentId id, std::uint64_t offset, std::uint64_t length) {
   Segment* s = find(id);
   if (s == nullptr) return nullptr;
-  auto it = std::upper_bound(s->pieces.begin(), s->pieces.end(), offset, [](std::uint64_t o, const PiecePtr& p) { return o < p->segment_offset(); });
+  auto it = std::upper_bound(s->pieces.begin(), s->pieces.end(), offset,
+                             [](std::uint64_t o, const PiecePtr& p) { return o < p->segment_offset(); });
   // Copies of one range may lie beside each other; the nearest is as good as any.
   if (it == s->pieces.begin()) return nullptr;
   Piece* p = std::prev(it)->get();
@@ -247,7 +255,8 @@ bool DataLoop::allowed(ClientNo client, SegmentId segment) const {
 void DataLoop::drop_client(ClientNo client) {
   allowed_.erase(client);
   for (auto& link : served_)
-    if (auto* c = dynamic_cast<ClientLink*>(link.get()); c != nullptr && c->client() == client) c->close(error(VP_UNREACHABLE, "the client is gone"));
+    if (auto* c = dynamic_cast<ClientLink*>(link.get()); c != nullptr && c->client() == client)
+      c->close(error(VP_UNREACHABLE, "the client is gone"));
 }
 
 }  // namespace vrampool::service::data

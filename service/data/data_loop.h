@@ -40,7 +40,9 @@ class DataLoop {
   EventLoop& events() { return *events_; }
   BufferPool& buffers() { return buffers_; }
   // Numbers of reads; unique in this life.
-  RequestNo next_read() { return RequestNo{(static_cast<std::uint64_t>(index_) + 1) << kRequestCounterBits | ++reads_}; }
+  RequestNo next_read() {
+    return RequestNo{(static_cast<std::uint64_t>(index_) + 1) << kRequestCounterBits | ++reads_};
+  }
 
   // ---- who lives ----
   void set_members(const wire::ViewT& view, const std::vector<Peer>& peers);
@@ -55,7 +57,7 @@ class DataLoop {
 
   // ---- what is where ----
   struct Segment {
-    Record record;                 // null: only pieces of it are known
+    Record record;  // null: only pieces of it are known
     Placement placement;
     std::vector<PiecePtr> pieces;  // on this node
   };

@@ -84,7 +84,8 @@ void Engine::open_record(const Record& record) {
 void Engine::close_record(SegmentId id) {
   if (Cache* cache = find_cache(id)) cache->closed = true;
   drop_unused(false);
-  if (const auto object = take_orphan(id)) node_.store.with_objects([&](auto& objects) { CacheObject::remove(objects, id); });
+  if (const auto object = take_orphan(id))
+    node_.store.with_objects([&](auto& objects) { CacheObject::remove(objects, id); });
 }
 
 Cache* Engine::find_cache(SegmentId id) {
@@ -102,12 +103,16 @@ CachePtr Engine::take_orphan(SegmentId id) {
 
 Result<DataLoop::Segment*> Engine::opened(SegmentId id, std::uint64_t offset, std::uint64_t& bytes) {
   auto* segment = loop_.find(id);
-  if (segment == nullptr || !segment->record) return error(VP_STALE, "segment {} is not open here; open it first", to_text(id));
+  if (segment == nullptr || !segment->record)
+    return error(VP_STALE, "segment {} is not open here; open it first", to_text(id));
   const auto& record = *segment->record;
-  if (record.state != wire::SegmentState::sealed) return error(VP_BUSY, "segment '{}' is not sealed yet; seal it, then map it", record.name);
+  if (record.state != wire::SegmentState::sealed)
+    return error(VP_BUSY, "segment '{}' is not sealed yet; seal it, then map it", record.name);
   if (bytes == 0 && offset < record.bytes) bytes = record.bytes - offset;
-  if (bytes == 0 || offset % kPageBytes != 0 || bytes % kPageBytes != 0 || offset > record.bytes || bytes > record.bytes - offset)
-    return error(VP_INVALID, "{} bytes at {} are no whole pages of segment '{}' ({} bytes)", bytes, offset, record.name, record.bytes);
+  if (bytes == 0 || offset % kPageBytes != 0 || bytes % kPageBytes != 0 || offset > record.bytes ||
+      bytes > record.bytes - offset)
+    return error(VP_INVALID, "{} bytes at {} are no whole pages of segment '{}' ({} bytes)", bytes, offset, record.name,
+                 record.bytes);
   return segment;
 }
 
@@ -122,11 +127,14 @@ Result<Cache*> Engine::cache_of(SegmentId id) {
   if (object != nullptr && object->bytes() != segment->placement.bytes()) object = nullptr;
   const bool adopted = object != nullptr;
   if (!adopted) {
-    VP_TRY(made, node_.store.with_objects([&](auto& objects) { return CacheObject::create(objects, id, segment->placement.bytes(), node_.boot); }));
+    VP_TRY(made, node_.store.with_objects([&](auto& objects) {
+      return CacheObject::create(objects, id, segment->placement.bytes(), node_.boot);
+    }));
     object = std::move(made);
   }
   const RequestNo first{(0x10000 + ++next_cache_) << kRequestCounterBits};
-  auto& cache = caches_[id] = std::make_unique<Cache>(*this, std::move(object), segment->record, segment->placement, first);
+  auto& cache = caches_[id] =
+      std::make_unique<Cache>(*this, std::move(object), segment->record, segment->placement, first);
   cache->last_used = platform::now();
   tell_sources(*cache);
   if (adopted) {
@@ -136,12 +144,14 @@ Result<Cache*> Engine::cache_of(SegmentId id) {
   return cache.get();
 }
 
-// Homes that are not in the view are lost from the start: nobody shall wait for a deadline that is known to pass. Before
-// this life has seen a view nobody is known to be dead: a fault that waited for this daemon must not be poisoned by it.
+// Homes that are not in the view are lost from the start: nobody shall wait for a deadline that is known to pass.
+// Before this life has seen a view nobody is known to be dead: a fault that waited for this daemon must not be poisoned
+// by it.
 void Engine::tell_sources(Cache& cache) {
   if (loop_.lives().empty()) return;
   for (const auto& run : loop_.find(cache.id())->placement.runs())
-    if (run.home != node_.self().member && !loop_.alive(run.home)) cache.feed(paging::SourceLost{paging::SourceNo{run.home.value}});
+    if (run.home != node_.self().member && !loop_.alive(run.home))
+      cache.feed(paging::SourceLost{paging::SourceNo{run.home.value}});
 }
 
 // ---- for caches and views ----
@@ -218,7 +228,8 @@ void Engine::keep_budget(Instant now) {
   if (!over && !make_room_) return void(next_budget_ = {});
   if (next_budget_ > now) return;
   make_room_ = false;
-  const std::uint64_t excess = over ? (used - node_.options.cache_bytes + kPageBytes - 1) / kPageBytes : kPagesPerMessageMax;
+  const std::uint64_t excess =
+      over ? (used - node_.options.cache_bytes + kPageBytes - 1) / kPageBytes : kPagesPerMessageMax;
   const std::uint64_t freed = evict_some(std::min(excess, kEvictPagesPerTick));
   // Pages that are asked for again at once, or pinned, stay: look again soon, but not in a circle.
   next_budget_ = freed == 0 || freed < excess ? now + (freed == 0 ? kBudgetRest : Duration{}) : Instant{};

@@ -18,9 +18,13 @@ void Engine::map(ClientNo client, const wire::MapSegmentT& ask, DoneWith<MappedV
   std::uint64_t bytes = ask.bytes;
   auto segment = opened(ask.id, ask.offset, bytes);
   if (!segment) return reply<MappedView>(node_, done, segment.take_error());
-  if (views_.size() >= kSessionsMax * kViewsPerSessionMax) return reply<MappedView>(node_, done, error(VP_BUSY, "too many maps on this node"));
-  if (const auto direct = plan_direct(ask.id, ask.offset, bytes)) return reply(node_, done, grant(client, *direct, false));
-  if (!ask.resident) return reply(node_, done, grant(client, {ask.id, ask.offset, bytes, plan_parts(loop_, ask.id, ask.offset, bytes)}, false));
+  if (views_.size() >= kSessionsMax * kViewsPerSessionMax)
+    return reply<MappedView>(node_, done, error(VP_BUSY, "too many maps on this node"));
+  if (const auto direct = plan_direct(ask.id, ask.offset, bytes))
+    return reply(node_, done, grant(client, *direct, false));
+  if (!ask.resident)
+    return reply(node_, done,
+                 grant(client, {ask.id, ask.offset, bytes, plan_parts(loop_, ask.id, ask.offset, bytes)}, false));
   wire::MapSegmentT exact = ask;
   exact.bytes = bytes;
   map_resident(client, exact, std::move(done));
@@ -39,7 +43,11 @@ void Engine::map_resident(ClientNo client, const wire::MapSegmentT& ask, DoneWit
   std::uint64_t pinned = 0;
   for (const auto& [id, other] : caches_) pinned += other->machine().counts().pinned * kPageBytes;
   if (ask.bytes + pinned > node_.options.cache_bytes)
-    return reply<MappedView>(node_, done, error(VP_NO_SPACE, "a resident map of {} bytes does not fit into the cache of {} bytes; raise cache_bytes or map it lazily", ask.bytes, node_.options.cache_bytes));
+    return reply<MappedView>(
+        node_, done,
+        error(VP_NO_SPACE,
+              "a resident map of {} bytes does not fit into the cache of {} bytes; raise cache_bytes or map it lazily",
+              ask.bytes, node_.options.cache_bytes));
   const PageIndex first{ask.offset / kPageBytes};
   const std::uint64_t count = ask.bytes / kPageBytes;
   Plan plan{ask.id, ask.offset, ask.bytes, {}};
@@ -49,17 +57,21 @@ void Engine::map_resident(ClientNo client, const wire::MapSegmentT& ask, DoneWit
   plan.parts[0].bytes = ask.bytes;
   Cache* c = *cache;
   ++c->users;
-  const Status asked = c->want(first, count, paging::Priority::resident, [this, c, client, plan, first, count, done](vp_status status) {
-    --c->users;
-    if (status != VP_OK) return reply<MappedView>(node_, done, error(status, "segment {} cannot be made resident: its pages at {} do not come", to_text(plan.segment), plan.offset));
-    c->object().grant_resident();
-    auto granted = grant(client, plan, true);
-    if (granted)
-      views_.at(granted->view)->keep_pinned(first, count);
-    else
-      c->feed(paging::Unpin{first, count});
-    reply(node_, done, std::move(granted));
-  });
+  const Status asked =
+      c->want(first, count, paging::Priority::resident, [this, c, client, plan, first, count, done](vp_status status) {
+        --c->users;
+        if (status != VP_OK)
+          return reply<MappedView>(node_, done,
+                                   error(status, "segment {} cannot be made resident: its pages at {} do not come",
+                                         to_text(plan.segment), plan.offset));
+        c->object().grant_resident();
+        auto granted = grant(client, plan, true);
+        if (granted)
+          views_.at(granted->view)->keep_pinned(first, count);
+        else
+          c->feed(paging::Unpin{first, count});
+        reply(node_, done, std::move(granted));
+      });
   if (asked) return;
   --c->users;
   reply<MappedView>(node_, done, asked.error());
@@ -72,7 +84,8 @@ View& Engine::new_view(std::uint64_t id, ClientNo client, const Plan& plan) {
 }
 
 Result<MappedView> Engine::grant(ClientNo client, const Plan& plan, bool resident) {
-  const bool needs_cache = std::any_of(plan.parts.begin(), plan.parts.end(), [](const auto& p) { return p.kind != wire::PartKind::direct; });
+  const bool needs_cache =
+      std::any_of(plan.parts.begin(), plan.parts.end(), [](const auto& p) { return p.kind != wire::PartKind::direct; });
   Cache* cache = nullptr;
   if (needs_cache) {
     VP_TRY(found, cache_of(plan.segment));
@@ -88,7 +101,8 @@ Result<MappedView> Engine::grant(ClientNo client, const Plan& plan, bool residen
   View& view = new_view(out.view, client, plan);
   if (cache != nullptr) view.use(*cache);
   for (const auto& p : plan.parts)
-    if (p.kind == wire::PartKind::cache && !resident) view.add_part(PageIndex{p.object_offset / kPageBytes}, p.bytes / kPageBytes);
+    if (p.kind == wire::PartKind::cache && !resident)
+      view.add_part(PageIndex{p.object_offset / kPageBytes}, p.bytes / kPageBytes);
   return out;
 }
 
@@ -103,7 +117,8 @@ Result<UniqueFd> Engine::descriptor_of(SegmentId id, const wire::ViewPartT& p, s
 
 Result<View*> Engine::view_of(ClientNo client, std::uint64_t id) {
   const auto it = views_.find(id);
-  if (it == views_.end() || it->second->client() != client) return error(VP_NOT_FOUND, "this client has no view {}", id);
+  if (it == views_.end() || it->second->client() != client)
+    return error(VP_NOT_FOUND, "this client has no view {}", id);
   return it->second.get();
 }
 
@@ -113,7 +128,8 @@ Result<View*> Engine::revive(ClientNo client, const wire::AttachViewT& ask) {
   VP_CHECK(opened(ask.id, ask.segment_offset, bytes));
   if (views_.contains(ask.view)) return error(VP_EXISTS, "view {} belongs to another client", ask.view);
   Plan plan{ask.id, ask.segment_offset, ask.bytes, plan_parts(loop_, ask.id, ask.segment_offset, ask.bytes)};
-  const bool needs_cache = std::any_of(plan.parts.begin(), plan.parts.end(), [](const auto& p) { return p.kind == wire::PartKind::cache; });
+  const bool needs_cache =
+      std::any_of(plan.parts.begin(), plan.parts.end(), [](const auto& p) { return p.kind == wire::PartKind::cache; });
   Cache* cache = nullptr;
   if (needs_cache) {
     VP_TRY(found, cache_of(ask.id));
@@ -176,7 +192,9 @@ void Engine::prefetch(const wire::PrefetchT& ask, Done done) {
   const auto finish = [this, progress, done, wait = ask.wait](vp_status status) {
     if (status != VP_OK) progress->status = status;
     if (--progress->left != 0 || !wait) return;
-    reply(node_, done, progress->status == VP_OK ? Status{} : Status(error(progress->status, "not all of the prefetched range came")));
+    reply(
+        node_, done,
+        progress->status == VP_OK ? Status{} : Status(error(progress->status, "not all of the prefetched range came")));
   };
   for (const auto& p : plan_parts(loop_, ask.id, ask.offset, bytes)) {
     if (p.kind == wire::PartKind::direct) continue;
@@ -184,7 +202,10 @@ void Engine::prefetch(const wire::PrefetchT& ask, Done done) {
     if (!cache) return reply(node_, done, cache.take_error());
     (*cache)->last_used = platform::now();
     ++progress->left;
-    if (auto s = (*cache)->want(PageIndex{p.object_offset / kPageBytes}, p.bytes / kPageBytes, paging::Priority::prefetch, finish); !s) finish(s.error().code);
+    if (auto s = (*cache)->want(PageIndex{p.object_offset / kPageBytes}, p.bytes / kPageBytes,
+                                paging::Priority::prefetch, finish);
+        !s)
+      finish(s.error().code);
   }
   finish(VP_OK);
   if (!ask.wait) reply(node_, done, Status{});
@@ -196,10 +217,14 @@ void Engine::pin(ClientNo client, const wire::PinRangeT& ask, Done done) {
   if (!segment) return reply(node_, done, segment.take_error());
   const Pin wanted{ask.id, PageIndex{ask.offset / kPageBytes}, bytes / kPageBytes};
   auto& pins = pins_[client];
-  const auto same = [&](const Pin& p) { return p.segment == wanted.segment && p.first == wanted.first && p.count == wanted.count; };
+  const auto same = [&](const Pin& p) {
+    return p.segment == wanted.segment && p.first == wanted.first && p.count == wanted.count;
+  };
   const auto it = std::find_if(pins.begin(), pins.end(), same);
-  if (ask.unpin && it == pins.end()) return reply(node_, done, error(VP_NOT_FOUND, "that range is not pinned by this client"));
-  if (!ask.unpin && pins.size() >= kPinsPerClientMax) return reply(node_, done, error(VP_BUSY, "this client has pinned {} ranges already", pins.size()));
+  if (ask.unpin && it == pins.end())
+    return reply(node_, done, error(VP_NOT_FOUND, "that range is not pinned by this client"));
+  if (!ask.unpin && pins.size() >= kPinsPerClientMax)
+    return reply(node_, done, error(VP_BUSY, "this client has pinned {} ranges already", pins.size()));
   auto cache = cache_of(ask.id);
   if (!cache) return reply(node_, done, cache.take_error());
   if (ask.unpin) {

@@ -13,8 +13,10 @@ namespace vrampool::service::data {
 Status copy_from_piece(DataLoop& loop, CacheObject& cache, PageIndex first, std::uint32_t count) {
   const std::uint64_t offset = first.value * kPageBytes;
   Piece* piece = loop.find_piece(cache.segment(), offset, count * kPageBytes);
-  if (piece == nullptr) return error(VP_NOT_FOUND, "segment {} has no piece here at {}", to_text(cache.segment()), offset);
-  if (piece->state() == PieceState::creating) return error(VP_BUSY, "segment {} is still being written", to_text(cache.segment()));
+  if (piece == nullptr)
+    return error(VP_NOT_FOUND, "segment {} has no piece here at {}", to_text(cache.segment()), offset);
+  if (piece->state() == PieceState::creating)
+    return error(VP_BUSY, "segment {} is still being written", to_text(cache.segment()));
   const std::uint64_t at = offset - piece->segment_offset();
   for (std::uint64_t p = at / kPageBytes, end = p + count; p < end;) {
     const std::uint64_t next = piece->meta().run_end(p, end);
@@ -42,7 +44,8 @@ void Flight::take_off(DataLoop& mover) {
   ask.header.offset = first_.value * kPageBytes;
   ask.header.length = static_cast<std::uint32_t>(count_ * kPageBytes);
   ask.asker = this;
-  const Status s = peer == nullptr ? Status(error(VP_UNREACHABLE, "member {} is not in the view", home_.value)) : peer->ask(ask);
+  const Status s =
+      peer == nullptr ? Status(error(VP_UNREACHABLE, "member {} is not in the view", home_.value)) : peer->ask(ask);
   if (!s) unanswered(0, s.error());
 }
 

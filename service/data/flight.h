@@ -27,7 +27,12 @@ class Flight final : public Asker, public std::enable_shared_from_this<Flight> {
   using Deliver = std::function<void(const Report&)>;  // called on the mover; posts to the engine
 
   Flight(CachePtr cache, RequestNo request, PageIndex first, std::uint32_t count, MemberNo home, Deliver deliver)
-      : cache_(std::move(cache)), deliver_(std::move(deliver)), home_(home), request_(request), first_(first), count_(count) {}
+      : cache_(std::move(cache)),
+        deliver_(std::move(deliver)),
+        home_(home),
+        request_(request),
+        first_(first),
+        count_(count) {}
 
   // Mover: asks the home, or copies when the home is this node.
   void take_off(DataLoop& mover);

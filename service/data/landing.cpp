@@ -29,7 +29,8 @@ Status land(platform::SharedObject& object, std::uint64_t offset, std::span<cons
     }
     if (n < 0 && errno == EINTR) continue;
     if (n == 0 || is_full(errno))
-      return error(VP_NO_SPACE, "no room in {}: the memory file system is full; lower the donation or remove segments", object.name());
+      return error(VP_NO_SPACE, "no room in {}: the memory file system is full; lower the donation or remove segments",
+                   object.name());
     // POSIX shared memory of macOS knows no write calls.
     return land_by_copy(object, offset, bytes);
   }

@@ -28,7 +28,8 @@ void Link::detach() {
 Status Link::attach(DataLoop& loop) {
   loop_ = &loop;
   watches_write_ = stream_->wants_write();
-  VP_TRY(token, loop.events().watch(stream_->fd(), watches_write_ ? platform::PollFor::read_write : platform::PollFor::read, *this));
+  VP_TRY(token, loop.events().watch(stream_->fd(),
+                                    watches_write_ ? platform::PollFor::read_write : platform::PollFor::read, *this));
   token_ = token;
   watched_ = true;
   loop.events().again(token_);
@@ -68,7 +69,8 @@ void Link::on_event(const platform::PollEvent& event) {
 void Link::watch_what_it_wants() {
   if (!watched_ || stream_->wants_write() == watches_write_) return;
   watches_write_ = !watches_write_;
-  loop_->events().change(token_, stream_->fd(), watches_write_ ? platform::PollFor::read_write : platform::PollFor::read);
+  loop_->events().change(token_, stream_->fd(),
+                         watches_write_ ? platform::PollFor::read_write : platform::PollFor::read);
 }
 
 }  // namespace vrampool::service::data

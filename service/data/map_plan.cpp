@@ -27,7 +27,8 @@ void append(std::vector<ViewPartT>& parts, ViewPartT p) {
 }
 
 // Valid runs of a piece become direct parts if they are long, or all of what is wanted of the piece.
-void append_piece(std::vector<ViewPartT>& parts, const Piece& piece, std::uint64_t view_at, std::uint64_t from, std::uint64_t to) {
+void append_piece(std::vector<ViewPartT>& parts, const Piece& piece, std::uint64_t view_at, std::uint64_t from,
+                  std::uint64_t to) {
   const std::uint64_t base = piece.segment_offset();
   const std::uint64_t first = (from - base) / kPageBytes, end = (to - base) / kPageBytes;
   for (std::uint64_t p = first; p < end;) {

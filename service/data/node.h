@@ -51,7 +51,8 @@ class Histogram {
 };
 
 struct Counters {
-  std::atomic<std::uint64_t> cache_bytes{0}, views{0}, faults{0}, pages_fetched{0}, pages_served{0}, bytes_in{0}, bytes_out{0};
+  std::atomic<std::uint64_t> cache_bytes{0}, views{0}, faults{0}, pages_fetched{0}, pages_served{0}, bytes_in{0},
+      bytes_out{0};
   std::atomic<std::uint64_t> crc_errors{0}, retries{0}, poisoned_pages{0}, evicted_pages{0};
   Histogram fault_ns;
 };

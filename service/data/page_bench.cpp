@@ -10,10 +10,13 @@
 namespace vrampool::service::data {
 
 void PageBench::start(DataLoop& loop, const DataPlane::BenchAsk& what, DoneWith<DataPlane::BenchAnswer> done) {
-  if (what.bytes == 0 || what.bytes % kPageBytes != 0 || what.bytes > kPagesPerMessageMax * kPageBytes || what.count == 0)
-    return reply<DataPlane::BenchAnswer>(loop.node(), done, error(VP_INVALID, "cannot measure {} reads of {} bytes", what.count, what.bytes));
+  if (what.bytes == 0 || what.bytes % kPageBytes != 0 || what.bytes > kPagesPerMessageMax * kPageBytes ||
+      what.count == 0)
+    return reply<DataPlane::BenchAnswer>(
+        loop.node(), done, error(VP_INVALID, "cannot measure {} reads of {} bytes", what.count, what.bytes));
   std::unique_ptr<PageBench> bench(new PageBench(loop, what, std::move(done)));
-  if (const auto* segment = loop.find(what.segment); !what.echo && segment != nullptr) bench->pages_ = std::max<std::uint64_t>(1, segment->placement.bytes() / what.bytes);
+  if (const auto* segment = loop.find(what.segment); !what.echo && segment != nullptr)
+    bench->pages_ = std::max<std::uint64_t>(1, segment->placement.bytes() / what.bytes);
   bench->answer_.ns.reserve(what.count);
   bench->cpu_at_start_ = platform::thread_cpu_time();
   PageBench& b = *bench;
@@ -41,7 +44,8 @@ void PageBench::answered(std::uint64_t, const transport::Incoming& in) {
   if (in.header.kind != wire::DataKind::data) return end(failure_of(in));
   std::array<std::uint32_t, kPagesPerMessageMax> crcs;
   const auto sound = check_crcs(in, crcs);
-  if (!sound || *sound != wire::pages_of(what_.bytes)) return end(error(VP_CORRUPT, "a page arrived damaged from member {}", what_.peer.value));
+  if (!sound || *sound != wire::pages_of(what_.bytes))
+    return end(error(VP_CORRUPT, "a page arrived damaged from member {}", what_.peer.value));
   answer_.ns.push_back(static_cast<std::uint32_t>(platform::monotonic_ns() - sent_ns_));
   if (answer_.ns.size() < what_.count) return next();
   answer_.cpu_ns = (platform::thread_cpu_time() - cpu_at_start_).ns;

@@ -58,9 +58,12 @@ PeerLink::PeerLink(DataLoop& loop, Peer peer, bool bulk) : Link(loop), peer_(std
 
 Status PeerLink::ask(const Ask& ask) {
   if (retired_) return error(VP_UNREACHABLE, "member {} is gone", peer_.member.value);
-  if (phase_ == Phase::resting) return error(VP_UNREACHABLE, "no data connection to member {} at the moment", peer_.member.value);
-  if (pending_.full() || deferred_.size() >= PendingTable::kPendingMax) return error(VP_BUSY, "too many requests to member {} are waiting", peer_.member.value);
-  if (pending_.find(ask.header.request) != nullptr) return error(VP_BUSY, "request {} is waiting already", ask.header.request.value);
+  if (phase_ == Phase::resting)
+    return error(VP_UNREACHABLE, "no data connection to member {} at the moment", peer_.member.value);
+  if (pending_.full() || deferred_.size() >= PendingTable::kPendingMax)
+    return error(VP_BUSY, "too many requests to member {} are waiting", peer_.member.value);
+  if (pending_.find(ask.header.request) != nullptr)
+    return error(VP_BUSY, "request {} is waiting already", ask.header.request.value);
   auto& entry = pending_.insert(ask.header.request);
   entry.asker = ask.asker;
   entry.cookie = ask.cookie;
@@ -76,7 +79,8 @@ Status PeerLink::ask(const Ask& ask) {
     if (still == nullptr) return {};  // the connection broke just now, and the asker has heard of it
     still->sent = pushed;
     // Alone on the way: its answer is what comes next, and one system call can read all of it.
-    if (pushed && still->kind == wire::DataKind::read && pending_.size() == 1) stream_->expect(still->request, landing_of(*still));
+    if (pushed && still->kind == wire::DataKind::read && pending_.size() == 1)
+      stream_->expect(still->request, landing_of(*still));
     if (pushed) return {};
   }
   deferred_.push_back({ask, {}});
@@ -128,7 +132,8 @@ void PeerLink::connect(std::uint64_t dial_no, Result<wire::Ticket> ticket) {
 Status PeerLink::open_stream(const wire::Ticket& ticket) {
   const Node& node = loop_->node();
   const bool tls = peer_.tls || node.options.data_tls;
-  if (tls && !node.tls_client) return error(VP_INVALID, "member {} wants tls for data, but this node has no pool key", peer_.member.value);
+  if (tls && !node.tls_client)
+    return error(VP_INVALID, "member {} wants tls for data, but this node has no pool key", peer_.member.value);
   VP_TRY(fd, transport::tcp::connect(peer_.host, peer_.data_port));
   transport::StreamOptions options;
   options.greeting = transport::Greeting::offer;
@@ -194,7 +199,8 @@ void PeerLink::retire(const Error& why) {
 Instant PeerLink::tick(Instant now) {
   Instant next = kNever;
   if ((phase_ == Phase::asking_ticket || phase_ == Phase::greeting) && now >= phase_deadline_) {
-    const Error why = error(VP_TIMEOUT, "no data connection to member {} within {} ms", peer_.member.value, kConnectDeadlineMs);
+    const Error why =
+        error(VP_TIMEOUT, "no data connection to member {} within {} ms", peer_.member.value, kConnectDeadlineMs);
     if (phase_ == Phase::greeting)
       close(why);
     else
@@ -226,7 +232,9 @@ Instant PeerLink::tick(Instant now) {
 PendingTable::Entry* PeerLink::expected(const wire::DataHeader& h) {
   auto* e = pending_.find(h.request);
   if (e == nullptr) return nullptr;
-  if (h.kind == wire::DataKind::data && (e->kind != wire::DataKind::read || h.segment != e->segment || h.offset != e->offset || h.length != e->length)) return nullptr;
+  if (h.kind == wire::DataKind::data &&
+      (e->kind != wire::DataKind::read || h.segment != e->segment || h.offset != e->offset || h.length != e->length))
+    return nullptr;
   return e;
 }
 
@@ -248,7 +256,8 @@ void PeerLink::on_message(transport::DataStream&, const transport::Incoming& in)
   const PendingTable::Entry entry = *e;
   pending_.erase(entry.request);
   if (in.header.kind == wire::DataKind::data && in.discarded)
-    return entry.asker->unanswered(entry.cookie, error(VP_BUSY, "no buffer was free for an answer of member {}", peer_.member.value));
+    return entry.asker->unanswered(entry.cookie,
+                                   error(VP_BUSY, "no buffer was free for an answer of member {}", peer_.member.value));
   entry.asker->answered(entry.cookie, in);
 }
 

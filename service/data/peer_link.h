@@ -33,7 +33,7 @@ struct Ask {
   std::span<const std::byte> body{};  // borrowed until the answer
   Asker* asker = nullptr;
   std::uint64_t cookie = 0;
-  Instant deadline{};                 // 0: the asker watches its own
+  Instant deadline{};  // 0: the asker watches its own
 };
 
 // Requests in flight on one link, by number. Fixed size, no allocation.

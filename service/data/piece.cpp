@@ -20,12 +20,8 @@ Status reserve_fixed_parts(platform::SharedObject& meta, std::uint64_t data_byte
 
 }  // namespace
 
-std::string piece_data_name(PieceId id) {
-  return fmt::format("{}-{}.d", to_text(id.segment), id.ordinal);
-}
-std::string piece_meta_name(PieceId id) {
-  return fmt::format("{}-{}.m", to_text(id.segment), id.ordinal);
-}
+std::string piece_data_name(PieceId id) { return fmt::format("{}-{}.d", to_text(id.segment), id.ordinal); }
+std::string piece_meta_name(PieceId id) { return fmt::format("{}-{}.m", to_text(id.segment), id.ordinal); }
 
 Result<PiecePtr> Piece::create(platform::ObjectStore& store, const MetaHeader& header) {
   const PieceId id{header.segment, header.ordinal};
@@ -52,11 +48,13 @@ Result<PiecePtr> Piece::adopt(platform::ObjectStore& store, PieceId id, platform
   VP_CHECK(meta_object.map(platform::MapUse::cache));
   VP_TRY(meta, PieceMeta::open(meta_object.memory()));
   const MetaHeader& h = meta.header();
-  if (h.kind != MetaKind::piece || PieceId{h.segment, h.ordinal} != id) return error(VP_CORRUPT, "the metadata of piece {} names another", to_text(id));
+  if (h.kind != MetaKind::piece || PieceId{h.segment, h.ordinal} != id)
+    return error(VP_CORRUPT, "the metadata of piece {} names another", to_text(id));
   if (h.boot != boot) return error(VP_STALE, "piece {} is of an earlier boot", to_text(id));
   if (h.state < 1 || h.state > 3) return error(VP_CORRUPT, "piece {} is in no known state", to_text(id));
   VP_TRY(data, store.open_existing(piece_data_name(id)));
-  if (data.bytes() != h.bytes) return error(VP_CORRUPT, "piece {} holds {} bytes, its metadata says {}", to_text(id), data.bytes(), h.bytes);
+  if (data.bytes() != h.bytes)
+    return error(VP_CORRUPT, "piece {} holds {} bytes, its metadata says {}", to_text(id), data.bytes(), h.bytes);
   VP_CHECK(data.map(platform::MapUse::cache));
   PiecePtr piece(new Piece(std::move(data), std::move(meta_object), h.token));
   piece->meta_ = meta;
@@ -80,7 +78,8 @@ void Piece::copy_out(std::uint64_t offset, std::span<std::byte> into) const {
   while (!into.empty()) {
     const std::uint64_t page = offset / kPageBytes;
     const std::uint64_t last = (offset + into.size() + kPageBytes - 1) / kPageBytes;
-    const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), meta_.run_end(page, last) * kPageBytes - offset));
+    const auto n =
+        static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), meta_.run_end(page, last) * kPageBytes - offset));
     if (meta_.valid(page))
       std::memcpy(into.data(), data_.memory().data() + offset, n);
     else
@@ -91,7 +90,8 @@ void Piece::copy_out(std::uint64_t offset, std::span<std::byte> into) const {
 }
 
 Status Piece::check_range(std::uint64_t offset, std::uint64_t bytes) const {
-  if (bytes == 0 || offset > data_.bytes() || bytes > data_.bytes() - offset) return error(VP_INVALID, "write beyond the end of piece {}", to_text(id()));
+  if (bytes == 0 || offset > data_.bytes() || bytes > data_.bytes() - offset)
+    return error(VP_INVALID, "write beyond the end of piece {}", to_text(id()));
   return {};
 }
 
@@ -126,9 +126,10 @@ Status Piece::apply(std::uint64_t offset, std::span<const std::byte> bytes, std:
   return {};
 }
 
-Status Piece::write_pages(Sender sender, RequestNo request, std::uint64_t token, std::uint64_t offset, std::span<const std::byte> bytes,
-                          std::span<const std::uint32_t> crcs) {
-  if (offset % kPageBytes != 0 || bytes.size() != crcs.size() * kPageBytes) return error(VP_INVALID, "only whole pages are written to piece {}", to_text(id()));
+Status Piece::write_pages(Sender sender, RequestNo request, std::uint64_t token, std::uint64_t offset,
+                          std::span<const std::byte> bytes, std::span<const std::uint32_t> crcs) {
+  if (offset % kPageBytes != 0 || bytes.size() != crcs.size() * kPageBytes)
+    return error(VP_INVALID, "only whole pages are written to piece {}", to_text(id()));
   VP_CHECK(check_range(offset, bytes.size()));
   const membership::WriteTag tag{sender, request, token};
   {

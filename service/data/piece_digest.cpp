@@ -13,8 +13,12 @@ namespace {
 
 class Hash {
  public:
-  Hash() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) { VP_ASSERT(EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1); }
-  void add(std::span<const std::byte> bytes) { VP_ASSERT(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) == 1); }
+  Hash() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
+    VP_ASSERT(EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1);
+  }
+  void add(std::span<const std::byte> bytes) {
+    VP_ASSERT(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) == 1);
+  }
   void add_number(std::uint64_t n) { add(std::as_bytes(std::span(&n, 1))); }
   Sha256 end() {
     Sha256 out{};

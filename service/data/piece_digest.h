@@ -1,9 +1,9 @@
 // The SHA-256 that a record keeps per piece, and that a reload or a verify checks.
 //
 // A piece with fewer than kSparseZeroPages pages of zeros: SHA-256 of its bytes. A piece with more: SHA-256 over
-// {page index (u64, little endian), page bytes} of every page that is not all zero, then the piece's size (u64), so that
-// hashing a huge sparse piece costs what it holds. Which of the two it is depends on the bytes alone, never on which
-// pages happen to be present.
+// {page index (u64, little endian), page bytes} of every page that is not all zero, then the piece's size (u64), so
+// that hashing a huge sparse piece costs what it holds. Which of the two it is depends on the bytes alone, never on
+// which pages happen to be present.
 #pragma once
 
 #include <cstdint>

@@ -122,12 +122,14 @@ PieceMeta PieceMeta::format(std::span<std::byte> memory, const MetaHeader& heade
 }
 
 Result<PieceMeta> PieceMeta::open(std::span<std::byte> memory) {
-  if (memory.size() < kBitmapOffset) return error(VP_CORRUPT, "metadata object of {} bytes is too short", memory.size());
+  if (memory.size() < kBitmapOffset)
+    return error(VP_CORRUPT, "metadata object of {} bytes is too short", memory.size());
   auto a = read_slot(memory, 0);
   const auto b = read_slot(memory, 1);
   if (!a || (b && b->sequence > a->sequence)) a = b;
   if (!a) return error(VP_CORRUPT, "metadata object holds no sound header");
-  if (a->format > kMetaFormat) return error(VP_UNSUPPORTED, "metadata object of format {}, this daemon knows {}", a->format, kMetaFormat);
+  if (a->format > kMetaFormat)
+    return error(VP_UNSUPPORTED, "metadata object of format {}, this daemon knows {}", a->format, kMetaFormat);
   if (a->bytes == 0 || a->bytes > kPoolSlotBytes || object_bytes(a->bytes) > memory.size())
     return error(VP_CORRUPT, "metadata object is too short for {} bytes of data", a->bytes);
   PieceMeta m;

@@ -28,13 +28,13 @@ enum class MetaKind : std::uint8_t { piece = 1, cache = 2 };
 
 struct MetaHeader {
   MetaKind kind = MetaKind::piece;
-  std::uint8_t state = 0;          // piece: PieceState; cache: 0
-  bool granted_resident = false;   // cache: a client may map every page of it directly; never punch it
+  std::uint8_t state = 0;         // piece: PieceState; cache: 0
+  bool granted_resident = false;  // cache: a client may map every page of it directly; never punch it
   SegmentId segment{};
   std::uint32_t ordinal = 0;
   std::uint8_t copy = 0;
   std::uint64_t segment_offset = 0;
-  std::uint64_t bytes = 0;         // of the data object
+  std::uint64_t bytes = 0;  // of the data object
   std::uint64_t token = 0;
   Incarnation incarnation{};
   platform::MachineId boot{};
@@ -58,9 +58,7 @@ class PieceMeta {
   void store(const MetaHeader& header);
 
   std::uint64_t pages() const { return pages_; }
-  bool valid(std::uint64_t page) const {
-    return (word(page).load(std::memory_order_acquire) >> (page % 64) & 1) != 0;
-  }
+  bool valid(std::uint64_t page) const { return (word(page).load(std::memory_order_acquire) >> (page % 64) & 1) != 0; }
   void set_valid(std::uint64_t page) { word(page).fetch_or(1ull << (page % 64), std::memory_order_release); }
   void clear_valid(std::uint64_t page) { word(page).fetch_and(~(1ull << (page % 64)), std::memory_order_acq_rel); }
   std::uint32_t crc(std::uint64_t page) const { return crcs_[page]; }

@@ -25,7 +25,8 @@ std::optional<PieceId> parse_piece_name(std::string_view name, std::string_view 
 }
 
 Status check_piece(const wire::PieceT& p) {
-  if (p.bytes == 0 || p.bytes > kPieceBytesMax || p.bytes % kPageBytes != 0 || p.offset % kPageBytes != 0 || p.offset > kPoolSlotBytes)
+  if (p.bytes == 0 || p.bytes > kPieceBytesMax || p.bytes % kPageBytes != 0 || p.offset % kPageBytes != 0 ||
+      p.offset > kPoolSlotBytes)
     return error(VP_INVALID, "a piece of {} bytes at {} is not a whole number of pages", p.bytes, p.offset);
   return {};
 }
@@ -42,11 +43,13 @@ Result<PieceStore> PieceStore::open(const DataPlaneOptions& options, platform::M
 
 void PieceStore::adopt_one(Body& body, PieceId id) {
   auto piece = Piece::adopt(body.objects, id, body.boot);
-  if (piece && (*piece)->meta().header().incarnation == body.incarnation && body.accounts.adopt(id, (*piece)->bytes())) {
+  if (piece && (*piece)->meta().header().incarnation == body.incarnation &&
+      body.accounts.adopt(id, (*piece)->bytes())) {
     body.pieces.emplace(id, std::move(*piece));
     return;
   }
-  log::warn("piece {} is not adopted: {}", to_text(id), piece ? "it is of an earlier incarnation" : piece.error().message);
+  log::warn("piece {} is not adopted: {}", to_text(id),
+            piece ? "it is of an earlier incarnation" : piece.error().message);
   (void)body.objects.remove(piece_meta_name(id));
   (void)body.objects.remove(piece_data_name(id));
 }
@@ -72,9 +75,16 @@ Result<PiecePtr> PieceStore::create(SegmentId segment, const wire::PieceT& p, st
     return error(VP_EXISTS, "piece {} is here already, for another writer", to_text(id));
   }
   VP_CHECK(body_->accounts.reserve(id, p.bytes));
-  const MetaHeader header{.kind = MetaKind::piece, .state = static_cast<std::uint8_t>(PieceState::creating), .segment = segment,
-                          .ordinal = p.ordinal, .copy = p.copy, .segment_offset = p.offset, .bytes = p.bytes, .token = token,
-                          .incarnation = body_->incarnation, .boot = body_->boot};
+  const MetaHeader header{.kind = MetaKind::piece,
+                          .state = static_cast<std::uint8_t>(PieceState::creating),
+                          .segment = segment,
+                          .ordinal = p.ordinal,
+                          .copy = p.copy,
+                          .segment_offset = p.offset,
+                          .bytes = p.bytes,
+                          .token = token,
+                          .incarnation = body_->incarnation,
+                          .boot = body_->boot};
   auto piece = Piece::create(body_->objects, header);
   if (!piece) {
     body_->accounts.release(id);
@@ -100,7 +110,8 @@ std::vector<PiecePtr> PieceStore::all() const {
 
 PiecePtr PieceStore::find_range(SegmentId segment, std::uint64_t offset, std::uint64_t length) const {
   std::lock_guard lock(body_->mutex);
-  for (auto it = body_->pieces.lower_bound({segment, 0}); it != body_->pieces.end() && it->first.segment == segment; ++it) {
+  for (auto it = body_->pieces.lower_bound({segment, 0}); it != body_->pieces.end() && it->first.segment == segment;
+       ++it) {
     const Piece& p = *it->second;
     if (offset >= p.segment_offset() && offset + length <= p.segment_offset() + p.bytes()) return it->second;
   }
@@ -122,7 +133,8 @@ void PieceStore::set_capacity(std::uint64_t bytes) {
 
 PieceStore::Books PieceStore::books() const {
   std::lock_guard lock(body_->mutex);
-  return {body_->accounts.capacity_bytes(), body_->accounts.reserved_bytes() + body_->accounts.used_bytes(), body_->accounts.pieces()};
+  return {body_->accounts.capacity_bytes(), body_->accounts.reserved_bytes() + body_->accounts.used_bytes(),
+          body_->accounts.pieces()};
 }
 
 }  // namespace vrampool::service::data

@@ -15,7 +15,8 @@ std::uint32_t rank(const wire::PieceT& p, MemberNo self, const std::function<boo
 
 }  // namespace
 
-Placement::Placement(const wire::RecordT& record, MemberNo self, const std::function<bool(MemberNo)>& alive) : bytes_(record.bytes) {
+Placement::Placement(const wire::RecordT& record, MemberNo self, const std::function<bool(MemberNo)>& alive)
+    : bytes_(record.bytes) {
   std::vector<const wire::PieceT*> sorted;
   for (const auto& p : record.pieces)
     if (p && p->bytes != 0) sorted.push_back(p.get());
@@ -34,7 +35,8 @@ Placement::Placement(const wire::RecordT& record, MemberNo self, const std::func
 
 const Placement::Run& Placement::at(std::uint64_t offset) const {
   VP_ASSERT(offset < bytes_);
-  const auto it = std::upper_bound(runs_.begin(), runs_.end(), offset, [](std::uint64_t o, const Run& r) { return o < r.offset; });
+  const auto it =
+      std::upper_bound(runs_.begin(), runs_.end(), offset, [](std::uint64_t o, const Run& r) { return o < r.offset; });
   return *std::prev(it);
 }
 

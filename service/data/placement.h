@@ -16,7 +16,7 @@ class Placement {
   struct Run {
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
-    MemberNo home{};         // whom to ask; 0: nobody holds it
+    MemberNo home{};  // whom to ask; 0: nobody holds it
     std::uint32_t ordinal = 0;
   };
   Placement() = default;

@@ -101,7 +101,7 @@ Status Plane::begin() {
   engine_ = std::make_unique<Engine>(*node_, engine_loop());
   engine_->adopt_caches();
   const auto probe = platform::probe_fault_source();
-  fault_source_ = node_->options.force_posix_faults ? "posix (forced by configuration)"
+  fault_source_ = node_->options.force_posix_faults                      ? "posix (forced by configuration)"
                   : probe.kind == platform::FaultSourceKind::userfaultfd ? "userfaultfd"
                                                                          : "posix (" + probe.reason + ")";
   for (auto& loop : node_->loops) loop->start();
@@ -178,14 +178,16 @@ void Plane::create_piece(SegmentId segment, const wire::PieceT& piece, std::uint
   tasks_->run([this, segment, piece, token, done] {
     auto made = node_->store.create(segment, piece, token);
     if (!made) return reply(*node_, done, made.take_error());
-    everywhere([piece = *made](DataLoop& loop) { loop.add_piece(piece); }, [this, done] { reply(*node_, done, Status{}); });
+    everywhere([piece = *made](DataLoop& loop) { loop.add_piece(piece); },
+               [this, done] { reply(*node_, done, Status{}); });
   });
 }
 
 void Plane::freeze_piece(PieceId id, std::uint64_t token, DoneWith<Sha256> done) {
   tasks_->run([this, id, token, done] {
     const PiecePtr piece = node_->store.find(id);
-    if (piece == nullptr) return reply<Sha256>(*node_, done, error(VP_NOT_FOUND, "there is no piece {} on this node", to_text(id)));
+    if (piece == nullptr)
+      return reply<Sha256>(*node_, done, error(VP_NOT_FOUND, "there is no piece {} on this node", to_text(id)));
     if (auto s = piece->freeze(token); !s) return reply<Sha256>(*node_, done, s.take_error());
     reply<Sha256>(*node_, done, piece->digest());
   });
@@ -193,7 +195,9 @@ void Plane::freeze_piece(PieceId id, std::uint64_t token, DoneWith<Sha256> done)
 
 void Plane::seal_piece(PieceId id, Done done) {
   const PiecePtr piece = node_->store.find(id);
-  reply(*node_, done, piece == nullptr ? Status(error(VP_NOT_FOUND, "there is no piece {} on this node", to_text(id))) : piece->seal());
+  reply(
+      *node_, done,
+      piece == nullptr ? Status(error(VP_NOT_FOUND, "there is no piece {} on this node", to_text(id))) : piece->seal());
 }
 
 void Plane::free_piece(PieceId id, Done done) {
@@ -267,6 +271,8 @@ Result<std::unique_ptr<DataPlane>> start_plane(DataPlaneOptions options) {
 
 namespace vrampool::service {
 
-Result<std::unique_ptr<DataPlane>> DataPlane::start(DataPlaneOptions options) { return data::start_plane(std::move(options)); }
+Result<std::unique_ptr<DataPlane>> DataPlane::start(DataPlaneOptions options) {
+  return data::start_plane(std::move(options));
+}
 
 }  // namespace vrampool::service

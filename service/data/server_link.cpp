@@ -22,13 +22,17 @@ constexpr std::uint32_t kAnswersMax = 1024;
 }  // namespace
 
 void ServerLink::take(DataLoop& loop, transport::tcp::Accepted accepted) {
-  if (loop.unadmitted() >= kUnadmittedMax) return log::warn("too many data connections wait for admission; {} is turned away", accepted.peer);
+  if (loop.unadmitted() >= kUnadmittedMax)
+    return log::warn("too many data connections wait for admission; {} is turned away", accepted.peer);
   auto link = std::make_unique<ServerLink>(loop, std::move(accepted.fd), std::move(accepted.peer));
   loop.adopt(std::move(link));
 }
 
 ServerLink::ServerLink(DataLoop& loop, UniqueFd fd, std::string peer)
-    : Link(loop), unread_(std::move(fd)), peer_(std::move(peer)), admitted_by_(platform::now() + Duration::millis(kConnectDeadlineMs)) {
+    : Link(loop),
+      unread_(std::move(fd)),
+      peer_(std::move(peer)),
+      admitted_by_(platform::now() + Duration::millis(kConnectDeadlineMs)) {
   loop.events().wake_at(admitted_by_);
   if (auto token = loop.events().watch(unread_.get(), platform::PollFor::read, *this))
     unread_token_ = *token;
@@ -60,7 +64,8 @@ void ServerLink::begin(bool tls) {
   loop_->events().unwatch(unread_token_, unread_.get());
   const Node& node = loop_->node();
   UniqueFd fd = std::move(unread_);
-  if (node.options.data_tls && !tls) return log::warn("{} wants a plain data connection, this node insists on tls", peer_), loop_->bury_soon();
+  if (node.options.data_tls && !tls)
+    return log::warn("{} wants a plain data connection, this node insists on tls", peer_), loop_->bury_soon();
   if (tls && !node.tls_server) return log::warn("{} speaks tls, this node has no pool key", peer_), loop_->bury_soon();
   transport::StreamOptions options;
   options.greeting = transport::Greeting::judge;
@@ -76,8 +81,10 @@ void ServerLink::begin(bool tls) {
 Status ServerLink::on_hello(transport::DataStream&, const wire::DataHeader& hello, const wire::Ticket& ticket) {
   VP_TRY(sender, loop_->node().tickets.redeem(ticket));
   if (sender != hello.source) return error(VP_DENIED, "the ticket was issued to another member");
-  if (hello.destination != loop_->node().self().member) return error(VP_DENIED, "this is member {}", loop_->node().self().member.value);
-  if (!loop_->alive(sender)) return error(VP_STALE, "member {} is not in this node's view in life {}", sender.member.value, sender.life.value);
+  if (hello.destination != loop_->node().self().member)
+    return error(VP_DENIED, "this is member {}", loop_->node().self().member.value);
+  if (!loop_->alive(sender))
+    return error(VP_STALE, "member {} is not in this node's view in life {}", sender.member.value, sender.life.value);
   sender_ = sender;
   const auto& loops = loop_->node().loops;
   std::size_t target = 0;
@@ -96,7 +103,8 @@ void ServerLink::after_event() {
   detach();
   auto self = std::make_shared<std::unique_ptr<Link>>(loop_->surrender(this));
   target->post([self, target] {
-    if (auto s = (*self)->attach(*target); !s) return log::warn("a data connection could not change its loop: {}", s.error().message);
+    if (auto s = (*self)->attach(*target); !s)
+      return log::warn("a data connection could not change its loop: {}", s.error().message);
     auto* link = static_cast<ServerLink*>(self->get());
     target->adopt(std::move(*self));
     link->judge_again();
@@ -104,7 +112,8 @@ void ServerLink::after_event() {
 }
 
 void ServerLink::judge_again() {
-  if (open() && !loop_->alive(sender_)) close(error(VP_STALE, "member {} is no longer in the view in life {}", sender_.member.value, sender_.life.value));
+  if (open() && !loop_->alive(sender_))
+    close(error(VP_STALE, "member {} is no longer in the view in life {}", sender_.member.value, sender_.life.value));
 }
 
 std::span<std::byte> ServerLink::on_header(transport::DataStream&, const wire::DataHeader& h) {
@@ -117,18 +126,25 @@ void ServerLink::on_message(transport::DataStream&, const transport::Incoming& i
   const wire::DataHeader& h = in.header;
   if (h.source != sender_) return refuse(h, error(VP_STALE, "this connection belongs to another life"));
   switch (h.kind) {
-    case wire::DataKind::read: return (h.flags & wire::kDataEcho) != 0 ? answer_echo(h) : answer_read(h);
-    case wire::DataKind::write: return answer_write(in);
-    case wire::DataKind::ping: return answer(h, wire::DataKind::pong);
-    default: return refuse(h, error(VP_INVALID, "a peer only reads, writes and pings here"));
+    case wire::DataKind::read:
+      return (h.flags & wire::kDataEcho) != 0 ? answer_echo(h) : answer_read(h);
+    case wire::DataKind::write:
+      return answer_write(in);
+    case wire::DataKind::ping:
+      return answer(h, wire::DataKind::pong);
+    default:
+      return refuse(h, error(VP_INVALID, "a peer only reads, writes and pings here"));
   }
 }
 
 void ServerLink::on_released(transport::DataStream&, std::uint64_t tag, bool) { loop_->release(tag); }
 
-void ServerLink::on_closed(transport::DataStream&, const Error& why) { log::debug("data connection of {} ends: {}", peer_, why.message); }
+void ServerLink::on_closed(transport::DataStream&, const Error& why) {
+  log::debug("data connection of {} ends: {}", peer_, why.message);
+}
 
-void ServerLink::answer(const wire::DataHeader& to, wire::DataKind kind, std::span<const std::byte> side, std::span<const std::byte> body, std::uint64_t tag) {
+void ServerLink::answer(const wire::DataHeader& to, wire::DataKind kind, std::span<const std::byte> side,
+                        std::span<const std::byte> body, std::uint64_t tag) {
   transport::Outgoing out{to, side, body, tag};
   out.header.kind = kind;
   out.header.source = loop_->node().self();
@@ -157,26 +173,31 @@ void ServerLink::answer_echo(const wire::DataHeader& h) {
     t.fill(zero_page_crc());
     return t;
   }();
-  answer(h, wire::DataKind::data, std::as_bytes(std::span(crcs)).first(wire::crc_table_bytes(h.length)), std::span(kNothing).first(h.length));
+  answer(h, wire::DataKind::data, std::as_bytes(std::span(crcs)).first(wire::crc_table_bytes(h.length)),
+         std::span(kNothing).first(h.length));
 }
 
 void ServerLink::answer_read(const wire::DataHeader& h) {
   if (auto s = check_whole_pages(h); !s) return refuse(h, s.error());
   Piece* piece = loop_->find_piece(h.segment, h.offset, h.length);
-  if (piece == nullptr) return refuse(h, error(VP_NOT_FOUND, "segment {} has no piece here at {}", to_text(h.segment), h.offset));
-  if (piece->state() == PieceState::creating) return refuse(h, error(VP_BUSY, "segment {} is still being written", to_text(h.segment)));
+  if (piece == nullptr)
+    return refuse(h, error(VP_NOT_FOUND, "segment {} has no piece here at {}", to_text(h.segment), h.offset));
+  if (piece->state() == PieceState::creating)
+    return refuse(h, error(VP_BUSY, "segment {} is still being written", to_text(h.segment)));
   const std::uint64_t at = h.offset - piece->segment_offset();
   const std::uint64_t page = at / kPageBytes, count = h.length / kPageBytes;
   loop_->node().counters.pages_served.fetch_add(count, std::memory_order_relaxed);
   if (piece->whole(page, count))
-    return answer(h, wire::DataKind::data, std::as_bytes(piece->meta().crcs(page, count)), piece->view(at, h.length), loop_->hold(loop_->share(*piece)));
+    return answer(h, wire::DataKind::data, std::as_bytes(piece->meta().crcs(page, count)), piece->view(at, h.length),
+                  loop_->hold(loop_->share(*piece)));
   Buffer buffer = loop_->buffers().take();
   if (!buffer) return refuse(h, error(VP_BUSY, "no buffer is free"));
   std::array<std::uint32_t, kPagesPerMessageMax> crcs;
   for (std::uint64_t i = 0; i < count; ++i) crcs[i] = piece->crc(page + i);
   const auto body = buffer.bytes().first(h.length);
   piece->copy_out(at, body);
-  answer(h, wire::DataKind::data, std::as_bytes(std::span(crcs)).first(count * 4), body, loop_->hold(std::move(buffer)));
+  answer(h, wire::DataKind::data, std::as_bytes(std::span(crcs)).first(count * 4), body,
+         loop_->hold(std::move(buffer)));
 }
 
 Status ServerLink::apply_write(const transport::Incoming& in) {
@@ -191,7 +212,8 @@ Status ServerLink::apply_write(const transport::Incoming& in) {
   }
   Piece* piece = loop_->find_piece(h.segment, h.offset, h.length);
   if (piece == nullptr) return error(VP_NOT_FOUND, "segment {} has no piece here at {}", to_text(h.segment), h.offset);
-  return piece->write_pages(sender_, h.request, h.token, h.offset - piece->segment_offset(), in.body, std::span(crcs).first(sound));
+  return piece->write_pages(sender_, h.request, h.token, h.offset - piece->segment_offset(), in.body,
+                            std::span(crcs).first(sound));
 }
 
 void ServerLink::answer_write(const transport::Incoming& in) {

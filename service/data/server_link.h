@@ -39,10 +39,11 @@ class ServerLink final : public Link {
   void answer_echo(const wire::DataHeader&);
   void answer_write(const transport::Incoming&);
   Status apply_write(const transport::Incoming&);
-  void answer(const wire::DataHeader& to, wire::DataKind, std::span<const std::byte> side = {}, std::span<const std::byte> body = {}, std::uint64_t tag = 0);
+  void answer(const wire::DataHeader& to, wire::DataKind, std::span<const std::byte> side = {},
+              std::span<const std::byte> body = {}, std::uint64_t tag = 0);
   void refuse(const wire::DataHeader& to, const Error& why);
 
-  UniqueFd unread_;           // until the first byte says whether it speaks TLS
+  UniqueFd unread_;  // until the first byte says whether it speaks TLS
   EventLoop::Token unread_token_ = 0;
   std::string peer_;
   Instant admitted_by_{};

@@ -14,7 +14,9 @@ wire::Ticket Tickets::issue(Sender from) {
   if (tickets_.size() >= kTicketsMax) {
     std::erase_if(tickets_, [&](const auto& t) { return t.second.expires <= now; });
     if (tickets_.size() >= kTicketsMax) {
-      const auto oldest = std::min_element(tickets_.begin(), tickets_.end(), [](const auto& a, const auto& b) { return a.second.expires < b.second.expires; });
+      const auto oldest = std::min_element(tickets_.begin(), tickets_.end(), [](const auto& a, const auto& b) {
+        return a.second.expires < b.second.expires;
+      });
       tickets_.erase(oldest);
     }
   }

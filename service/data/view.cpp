@@ -11,8 +11,11 @@ namespace vrampool::service::data {
 namespace {
 
 std::string loss_text(SegmentId segment, vp_status status, bool abort) {
-  const char* what = status == VP_CORRUPT ? "arrive damaged" : status == VP_TIMEOUT ? "do not arrive in time" : "are lost";
-  return fmt::format("bytes of segment {} {}; {}", to_text(segment), what, abort ? "the map asked to abort" : "they read as 0xff until they are back");
+  const char* what = status == VP_CORRUPT   ? "arrive damaged"
+                     : status == VP_TIMEOUT ? "do not arrive in time"
+                                            : "are lost";
+  return fmt::format("bytes of segment {} {}; {}", to_text(segment), what,
+                     abort ? "the map asked to abort" : "they read as 0xff until they are back");
 }
 
 }  // namespace
@@ -44,8 +47,10 @@ void View::keep_pinned(PageIndex first, std::uint64_t count) {
 
 Status View::attach(const wire::AttachViewT& ask, std::vector<UniqueFd> descriptors) {
   if (parts_.empty()) return {};
-  if (ask.bytes != bytes_ || ask.segment_offset != offset_) return error(VP_INVALID, "view {} is not the one that was mapped", id_);
-  if (descriptors.size() > platform::AttachDescriptors::capacity()) return error(VP_INVALID, "view {} came with {} descriptors", id_, descriptors.size());
+  if (ask.bytes != bytes_ || ask.segment_offset != offset_)
+    return error(VP_INVALID, "view {} is not the one that was mapped", id_);
+  if (descriptors.size() > platform::AttachDescriptors::capacity())
+    return error(VP_INVALID, "view {} came with {} descriptors", id_, descriptors.size());
   if (attached()) return error(VP_EXISTS, "view {} is attached already", id_);
   platform::AttachDescriptors given;
   for (auto& fd : descriptors) given.push_back(std::move(fd));
@@ -68,9 +73,14 @@ void View::on_event(const platform::PollEvent&) {
     const auto& e = events[i];
     const PageIndex page{(offset_ + e.offset) / kPageBytes};
     switch (e.kind) {
-      case platform::ViewEvent::Kind::fault: take_fault(page); break;
-      case platform::ViewEvent::Kind::revoked: cache_->revoked(*this, page, e.bytes / kPageBytes); break;
-      case platform::ViewEvent::Kind::gone: return engine_.lose_view(*this);
+      case platform::ViewEvent::Kind::fault:
+        take_fault(page);
+        break;
+      case platform::ViewEvent::Kind::revoked:
+        cache_->revoked(*this, page, e.bytes / kPageBytes);
+        break;
+      case platform::ViewEvent::Kind::gone:
+        return engine_.lose_view(*this);
     }
   }
   if (n == events.size()) engine_.loop().events().again(token_);
@@ -78,7 +88,9 @@ void View::on_event(const platform::PollEvent&) {
 
 void View::take_fault(PageIndex page) {
   engine_.node().counters.faults.fetch_add(1, std::memory_order_relaxed);
-  const auto part = std::find_if(parts_.begin(), parts_.end(), [&](const Part& p) { return page >= p.first && page.value < p.first.value + p.count; });
+  const auto part = std::find_if(parts_.begin(), parts_.end(), [&](const Part& p) {
+    return page >= p.first && page.value < p.first.value + p.count;
+  });
   if (part == parts_.end()) return;
   cache_->last_used = platform::now();
   if (cache_->can_take_fault()) return cache_->fault(part->no, page);
@@ -108,8 +120,11 @@ void View::reveal(PageIndex first, std::uint32_t count) {
     const std::uint64_t n = std::min(bytes, platform::kRevealBytesMax);
     const auto shown = faults_->reveal(offset, n, platform::PageAccess::read);
     if (shown.gone) return engine_.doom(id_);
-    if (shown.again) return engine_.reveal_later(id_, PageIndex{(offset_ + offset) / kPageBytes}, static_cast<std::uint32_t>(bytes / kPageBytes));
-    if (shown.absent.any()) log::error("view {}: pages that were filled are not in the cache of segment {}", id_, to_text(segment_));
+    if (shown.again)
+      return engine_.reveal_later(id_, PageIndex{(offset_ + offset) / kPageBytes},
+                                  static_cast<std::uint32_t>(bytes / kPageBytes));
+    if (shown.absent.any())
+      log::error("view {}: pages that were filled are not in the cache of segment {}", id_, to_text(segment_));
     offset += n;
     bytes -= n;
   }
@@ -136,7 +151,8 @@ void View::tell_loss(PageIndex first, std::uint32_t count, vp_status status, boo
 void View::tell_healed() {
   std::vector<Loss> healed;
   healed.swap(losses_);
-  for (const Loss& l : healed) post_loss(l.first, l.count, VP_OK, fmt::format("bytes of segment {} are back", to_text(segment_)), true);
+  for (const Loss& l : healed)
+    post_loss(l.first, l.count, VP_OK, fmt::format("bytes of segment {} are back", to_text(segment_)), true);
 }
 
 void View::post_loss(PageIndex first, std::uint32_t count, vp_status status, std::string message, bool healed) {

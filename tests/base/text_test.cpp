@@ -23,7 +23,8 @@ TEST_CASE("sizes are written with one decimal at most") {
 
 TEST_CASE("names keep to what every file system can show") {
   CHECK(check_name("models/gemma.gguf").ok());
-  for (const char* bad : {"", "..", "a/../b", "/a", "a/", "a//b", "a b", "\xc3\xa4", "a\\b"}) CHECK_FALSE(check_name(bad).ok());
+  for (const char* bad : {"", "..", "a/../b", "/a", "a/", "a//b", "a b", "\xc3\xa4", "a\\b"})
+    CHECK_FALSE(check_name(bad).ok());
   CHECK_FALSE(check_name(std::string(256, 'a')).ok());
 }
 
@@ -31,7 +32,8 @@ TEST_CASE("ids survive the way to text and back") {
   const SegmentId id{MemberNo{3}, Life{12}, 7};
   CHECK(to_text(id) == "3.12.7");
   CHECK(parse_segment_id("3.12.7") == id);
-  for (const char* bad : {"", "3", "3.12", "3.12.7.1", "70000.1.1", "a.b.c", "3.12.7 "}) CHECK_FALSE(parse_segment_id(bad));
+  for (const char* bad : {"", "3", "3.12", "3.12.7.1", "70000.1.1", "a.b.c", "3.12.7 "})
+    CHECK_FALSE(parse_segment_id(bad));
   CHECK(parse_hex128(to_hex(1, 2)) == std::array<std::uint64_t, 2>{1, 2});
   CHECK_FALSE(parse_hex128("12"));
 }

@@ -191,10 +191,11 @@ def test_a_port_in_use_is_reported(pool_of, programs, run_root, memory_root):
     second = subprocess.Popen([programs.daemon, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         # The port is taken when the node has a pool to serve; until then it may wait.
+        wait_until(lambda: (other / "s").exists() or second.poll() is not None, "the daemon is up or gave up")
         if second.poll() is None:
             init = subprocess.run([programs.cli, "--socket", other / "s", "init"], capture_output=True, text=True)
             text = init.stderr
-        wait_until(lambda: second.poll() is not None or "in use" in text, "the daemon says that the port is in use")
+        wait_until(lambda: second.poll() is not None or "in use" in text, f"the daemon says that the port is in use, not: {text}")
         if second.poll() is not None:
             text += second.stdout.read()
         assert "in use" in text and str(pool[0].ports["control"]) in text, text

@@ -1,4 +1,5 @@
-// Measures the data plane beside bare sockets of the same run; tiny by default, so that it cannot rot. VP_BENCH=1: real sizes.
+// Measures the data plane beside bare sockets of the same run; tiny by default, so that it cannot rot. VP_BENCH=1: real
+// sizes.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -93,7 +94,8 @@ class Relay {
     thread_ = std::thread([this, fd = UniqueFd(fds[1])] {
       std::vector<char> ask(kHeader), answer(kAnswer);
       while (all(fd.get(), ask.data(), ask.size(), false)) {
-        if (!all(echo_.fd(), ask.data(), ask.size(), true) || !all(echo_.fd(), answer.data(), answer.size(), false)) return;
+        if (!all(echo_.fd(), ask.data(), ask.size(), true) || !all(echo_.fd(), answer.data(), answer.size(), false))
+          return;
         if (!all(fd.get(), answer.data(), answer.size(), true)) return;
       }
     });
@@ -171,7 +173,8 @@ TEST_CASE("faults on remote pages and a scan, beside what they are made of") {
       ns.push_back(static_cast<std::uint32_t>(platform::monotonic_ns() - t));
       CHECK(byte == Rig::pattern_at((at >> 33) % pages * kPage));
     }
-    MESSAGE(fmt::format("random fault (some hit): p50 {:.1f} us; engine's histogram p50 {:.1f} us p99 {:.1f} us", median(ns) / 1e3, static_cast<double>(rig[0].figures().fault_p50_ns) / 1e3,
+    MESSAGE(fmt::format("random fault (some hit): p50 {:.1f} us; engine's histogram p50 {:.1f} us p99 {:.1f} us",
+                        median(ns) / 1e3, static_cast<double>(rig[0].figures().fault_p50_ns) / 1e3,
                         static_cast<double>(rig[0].figures().fault_p99_ns) / 1e3));
   }
   const Record s = rig.sealed_segment({{1, pages * kPage}});
@@ -205,5 +208,6 @@ TEST_CASE("faults on remote pages and a scan, beside what they are made of") {
   sender.join();
   const double bare_s = static_cast<double>(platform::monotonic_ns() - t) * 1e-9;
   const double gib = static_cast<double>(pages * kPage) / (1 << 30);
-  MESSAGE(fmt::format("scan {:.2f} GiB/s, bulk read {:.2f} GiB/s, bare stream with crc {:.2f} GiB/s", gib / scan_s, gib / bulk_s, gib / bare_s));
+  MESSAGE(fmt::format("scan {:.2f} GiB/s, bulk read {:.2f} GiB/s, bare stream with crc {:.2f} GiB/s", gib / scan_s,
+                      gib / bulk_s, gib / bare_s));
 }

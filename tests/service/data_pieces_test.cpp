@@ -151,7 +151,10 @@ TEST_CASE("a restarted daemon adopts its pieces; other boots and incarnations le
     CHECK(p->freeze(kToken).ok());
     CHECK(put(*p, 9, 0, 1).error().code == VP_STALE);
   }
-  SUBCASE("another incarnation") { place.options.incarnation = Incarnation{4}; CHECK(place.open().all().empty()); }
+  SUBCASE("another incarnation") {
+    place.options.incarnation = Incarnation{4};
+    CHECK(place.open().all().empty());
+  }
   SUBCASE("another boot") { CHECK(place.open({1, 1}).all().empty()); }
   SUBCASE("damaged metadata") {
     for (const auto& e : std::filesystem::directory_iterator(place.directory))

@@ -16,7 +16,11 @@ TEST_CASE("a segment spread over two nodes is read back byte by byte, by bulk an
     CHECK(all == Rig::pattern(0, r->bytes));
     for (const bool by_mover : {false, true}) {
       Channel channel(rig[node], by_mover);
-      for (const auto& [offset, length] : {std::pair<std::uint64_t, std::uint32_t>{0, 1}, {kPage - 3, 6}, {2 * kPage + 11, 3 * kPage}, {5 * kPage + 1, 64 * kPage}, {r->bytes - 1, 1}}) {
+      for (const auto& [offset, length] : {std::pair<std::uint64_t, std::uint32_t>{0, 1},
+                                           {kPage - 3, 6},
+                                           {2 * kPage + 11, 3 * kPage},
+                                           {5 * kPage + 1, 64 * kPage},
+                                           {r->bytes - 1, 1}}) {
         const auto a = channel.read(r->id, offset, length);
         CHECK(a.header.kind == wire::DataKind::data);
         CHECK(a.payload == Rig::pattern(offset, length));
@@ -98,7 +102,8 @@ TEST_CASE("a write into a sealed segment, with a foreign token or beyond the end
   CHECK(channel.write(r->id, r->create_token, 5 * kPage + 1, bytes).header.status == VP_INVALID);
   CHECK(channel.write(r->id, r->create_token, 5 * kPage, bytes).header.kind == wire::DataKind::write_ok);
   // Across the border between the nodes.
-  CHECK(channel.write(r->id, r->create_token, 3 * kPage, Rig::pattern(3 * kPage, 2 * kPage)).header.kind == wire::DataKind::write_ok);
+  CHECK(channel.write(r->id, r->create_token, 3 * kPage, Rig::pattern(3 * kPage, 2 * kPage)).header.kind ==
+        wire::DataKind::write_ok);
   const Record sealed = rig.seal(r);
   CHECK(channel.write(r->id, r->create_token, 0, bytes).header.status == VP_STALE);
   CHECK(channel.write(r->id, r->create_token, 5 * kPage, bytes).header.status == VP_STALE);
@@ -138,6 +143,8 @@ TEST_CASE("a home that goes leaves poison and a loss; when it is back the bytes 
     rig.start(1);
     rig.open(r);
     rig.introduce();
+    INFO("views ", rig[0].figures().views, ", fetched ", rig[0].figures().pages_fetched, ", evicted ", rig[0].figures().evicted_pages, ", retries ",
+         rig[0].figures().retries, ", poisoned ", rig[0].figures().poisoned_pages, ", faults ", rig[0].figures().faults);
     CHECK(eventually([&] { return map.bytes()[39 * kPage] == Rig::pattern_at(39 * kPage); }));
     CHECK(eventually([&] { return rig.losses().back().healed; }));
     CHECK(map.wrong_pages() == 0);
@@ -161,7 +168,8 @@ TEST_CASE("a view outlives its daemon: the next one serves it, and what it had i
     const Record r = rig.sealed_segment({{1, 64 * kPage}});
     Mapping map(rig[0], r, source);
     REQUIRE(map.status().ok());
-    for (int p = 0; p < 10; ++p) CHECK(map.bytes()[static_cast<std::size_t>(p) * kPage] == Rig::pattern_at(static_cast<std::uint64_t>(p) * kPage));
+    for (int p = 0; p < 10; ++p)
+      CHECK(map.bytes()[static_cast<std::size_t>(p) * kPage] == Rig::pattern_at(static_cast<std::uint64_t>(p) * kPage));
     rig.stop(0);
     std::thread waiting([&] { CHECK(map.bytes()[63 * kPage] == Rig::pattern_at(63 * kPage)); });
     rig.start(0);

@@ -88,7 +88,8 @@ Result<T> await(const std::function<void(std::function<void(Result<T>)>)>& call)
   auto answer = std::make_shared<std::promise<Result<T>>>();
   call([answer](Result<T> r) { answer->set_value(std::move(r)); });
   auto future = answer->get_future();
-  if (future.wait_for(kPatience) != std::future_status::ready) return error(VP_TIMEOUT, "the data plane did not answer");
+  if (future.wait_for(kPatience) != std::future_status::ready)
+    return error(VP_TIMEOUT, "the data plane did not answer");
   return future.get();
 }
 
@@ -175,7 +176,8 @@ class Rig {
   }
 
   // ---- segments ----
-  Record record(std::uint64_t bytes, const std::vector<Part>& parts, wire::SegmentState state = wire::SegmentState::creating) {
+  Record record(std::uint64_t bytes, const std::vector<Part>& parts,
+                wire::SegmentState state = wire::SegmentState::creating) {
     auto r = std::make_shared<wire::RecordT>();
     r->id = SegmentId{MemberNo{1}, Life{1}, ++segments_};
     r->bytes = bytes;
@@ -199,7 +201,8 @@ class Rig {
   }
   Status create(const Record& r) {
     for (const auto& p : r->pieces) {
-      const Status s = await<void>([&](auto done) { (*this)[p->node - 1].create_piece(r->id, *p, r->create_token, done); });
+      const Status s =
+          await<void>([&](auto done) { (*this)[p->node - 1].create_piece(r->id, *p, r->create_token, done); });
       if (!s) return s;
     }
     open(r);
@@ -211,10 +214,13 @@ class Rig {
   }
   Record seal(const Record& r) {
     for (const auto& p : r->pieces) {
-      const auto sha = await<Sha256>([&](auto done) { (*this)[p->node - 1].freeze_piece({r->id, p->ordinal}, r->create_token, done); });
+      const auto sha = await<Sha256>([&](auto done) {
+        (*this)[p->node - 1].freeze_piece({r->id, p->ordinal}, r->create_token, done);
+      });
       REQUIRE_MESSAGE(sha.ok(), sha.error().message);
     }
-    for (const auto& p : r->pieces) REQUIRE(await<void>([&](auto done) { (*this)[p->node - 1].seal_piece({r->id, p->ordinal}, done); }).ok());
+    for (const auto& p : r->pieces)
+      REQUIRE(await<void>([&](auto done) { (*this)[p->node - 1].seal_piece({r->id, p->ordinal}, done); }).ok());
     auto sealed = std::make_shared<wire::RecordT>(*r);
     sealed->state = wire::SegmentState::sealed;
     open(sealed);
@@ -235,7 +241,9 @@ class Rig {
     REQUIRE_MESSAGE(flushed.ok(), flushed.error().message);
     return seal(r);
   }
-  static std::byte pattern_at(std::uint64_t offset) { return static_cast<std::byte>((offset * 31 + offset / kPage * 7 + (offset >> 20) * 3 + 5) & 0xff); }
+  static std::byte pattern_at(std::uint64_t offset) {
+    return static_cast<std::byte>((offset * 31 + offset / kPage * 7 + (offset >> 20) * 3 + 5) & 0xff);
+  }
   static std::vector<std::byte> pattern(std::uint64_t offset, std::uint64_t bytes) {
     std::vector<std::byte> out(bytes);
     for (std::uint64_t i = 0; i < bytes; ++i) out[i] = pattern_at(offset + i);
@@ -272,9 +280,14 @@ class Rig {
 // A client's mapping in this process, whose faults the rig's engine serves.
 class Mapping {
  public:
-  Mapping(DataPlane& plane, const Record& record, platform::FaultSourceKind kind, std::uint64_t offset = 0, std::uint64_t bytes = 0,
-          bool resident = false, std::uint8_t on_loss = 0)
-      : kind_(kind), offset_(offset), bytes_(bytes == 0 ? record->bytes - offset : bytes), on_loss_(on_loss), id_(record->id), resident_(resident) {
+  Mapping(DataPlane& plane, const Record& record, platform::FaultSourceKind kind, std::uint64_t offset = 0,
+          std::uint64_t bytes = 0, bool resident = false, std::uint8_t on_loss = 0)
+      : kind_(kind),
+        offset_(offset),
+        bytes_(bytes == 0 ? record->bytes - offset : bytes),
+        on_loss_(on_loss),
+        id_(record->id),
+        resident_(resident) {
     wire::MapSegmentT ask;
     ask.id = record->id;
     ask.offset = offset;
@@ -328,7 +341,8 @@ class Mapping {
     std::uint64_t wrong = 0;
     for (std::uint64_t p = 0; p < bytes_ / kPage; ++p) {
       bool good = true;
-      for (std::uint64_t i = 0; i < kPage; i += 97) good &= bytes()[p * kPage + i] == Rig::pattern_at(offset_ + p * kPage + i);
+      for (std::uint64_t i = 0; i < kPage; i += 97)
+        good &= bytes()[p * kPage + i] == Rig::pattern_at(offset_ + p * kPage + i);
       wrong += good ? 0 : 1;
     }
     return wrong;
@@ -350,7 +364,8 @@ class Mapping {
 // The fault sources that this machine can have.
 inline std::vector<platform::FaultSourceKind> sources() {
   std::vector<platform::FaultSourceKind> out{platform::FaultSourceKind::posix};
-  if (platform::probe_fault_source().kind == platform::FaultSourceKind::userfaultfd) out.push_back(platform::FaultSourceKind::userfaultfd);
+  if (platform::probe_fault_source().kind == platform::FaultSourceKind::userfaultfd)
+    out.push_back(platform::FaultSourceKind::userfaultfd);
   return out;
 }
 

@@ -1,18 +1,21 @@
 // What the service around a machine does with its outputs: disk orders, pieces, new lives.
-#include "tests_sim/world.h"
-
 #include <algorithm>
+
+#include "tests_sim/world.h"
 
 namespace vrampool::sim {
 
 std::string describe(const ms::Command& command) {
-  static constexpr const char* kKinds[] = {"init", "admit", "forget", "leave", "promote", "create", "seal", "rename", "remove", "update", "freed"};
+  static constexpr const char* kKinds[] = {"init", "admit",  "forget", "leave",  "promote", "create",
+                                           "seal", "rename", "remove", "update", "freed"};
   std::string text = kKinds[command.what.index()];
-  std::visit([&](const auto& what) {
-    if constexpr (requires { what.record.id; }) text += " " + to_text(what.record.id);
-    if constexpr (requires { what.id; }) text += " " + to_text(what.id);
-    if constexpr (requires { what.member; }) text += fmt::format(" {}", what.member.value);
-  }, command.what);
+  std::visit(
+      [&](const auto& what) {
+        if constexpr (requires { what.record.id; }) text += " " + to_text(what.record.id);
+        if constexpr (requires { what.id; }) text += " " + to_text(what.id);
+        if constexpr (requires { what.member; }) text += fmt::format(" {}", what.member.value);
+      },
+      command.what);
   return text;
 }
 
@@ -35,7 +38,9 @@ void World::on_output(int n, ms::Persist& order) {
 
 void World::on_output(int n, ms::LeaseGained&) { note(fmt::format("node {} has a lease", n)); }
 void World::on_output(int n, ms::LeaseLost&) { note(fmt::format("node {} lost its lease", n)); }
-void World::on_output(int n, ms::Deposed& d) { note(fmt::format("node {} was deposed by term {}.{}", n, d.by.count, d.by.member.value)); }
+void World::on_output(int n, ms::Deposed& d) {
+  note(fmt::format("node {} was deposed by term {}.{}", n, d.by.count, d.by.member.value));
+}
 
 void World::on_output(int n, ms::BecameCoordinator& b) {
   ++counts.terms;
@@ -56,18 +61,21 @@ void World::on_output(int n, ms::CommandDone& done) {
   Op& op = ops[at->second];
   if (op.done) return fail(fmt::format("node {} ends command {} twice", n, done.no));
   op.done = done;
-  note(fmt::format("node {} command {} ({}) ends: {} {}", n, done.no, describe(op.command), static_cast<int>(done.code), done.message));
+  note(fmt::format("node {} command {} ({}) ends: {} {}", n, done.no, describe(op.command), static_cast<int>(done.code),
+                   done.message));
   if (done.code == VP_OK) ++counts.acked;
   if (done.code == VP_UNKNOWN_OUTCOME) ++counts.unknown;
   if (done.code != VP_OK && done.code != VP_UNKNOWN_OUTCOME) ++counts.refused;
   if (done.code == VP_OK) acknowledge(op);
   const auto* create = std::get_if<ms::Create>(&op.command.what);
-  if (create != nullptr && done.code == VP_EXISTS && segments[create->record.id].seen) fail("a create did not find the segment that it had made");
+  if (create != nullptr && done.code == VP_EXISTS && segments[create->record.id].seen)
+    fail("a create did not find the segment that it had made");
 }
 
 // A host makes its pieces when the record that places them here becomes visible, and frees them at the tombstone.
 void World::on_output(int n, ms::RecordApplied& applied) {
-  note(fmt::format("node {} sees {} {} '{}'", n, to_text(applied.record->id), wire::EnumNameSegmentState(applied.record->state), applied.record->name));
+  note(fmt::format("node {} sees {} {} '{}'", n, to_text(applied.record->id),
+                   wire::EnumNameSegmentState(applied.record->state), applied.record->name));
   check_record(n, *applied.record);
   if (applied.record->state == wire::SegmentState::creating && host_makes_pieces) make_pieces(n, *applied.record);
 }
@@ -92,7 +100,8 @@ void World::host_tick(int n) {
     if (record->state != wire::SegmentState::deleted) continue;
     const auto& waits = record->tombstone_waits_for;
     const bool waited = std::find(waits.begin(), waits.end(), node.disk.self.value) != waits.end();
-    const bool holds = std::any_of(node.pieces.begin(), node.pieces.end(), [&](const auto& p) { return p.first.segment == record->id; });
+    const bool holds = std::any_of(node.pieces.begin(), node.pieces.end(),
+                                   [&](const auto& p) { return p.first.segment == record->id; });
     if (waited && !holds) command(n, ms::Freed{record->id});
   }
 }
@@ -100,7 +109,8 @@ void World::host_tick(int n) {
 void World::settle_pieces(int n) {
   Node& node = nodes[static_cast<std::size_t>(n)];
   std::vector<ms::PieceFound> found;
-  for (const auto& [piece, incarnation] : node.pieces) found.push_back({piece, incarnation, Instant{local(node).ns - (now_ - node.found[piece]) * 1'000'000}});
+  for (const auto& [piece, incarnation] : node.pieces)
+    found.push_back({piece, incarnation, Instant{local(node).ns - (now_ - node.found[piece]) * 1'000'000}});
   const auto verdicts = ms::reconcile(*node.m, node.incarnation, found, local(node));
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (verdicts[i] != ms::PieceVerdict::free && verdicts[i] != ms::PieceVerdict::void_) continue;

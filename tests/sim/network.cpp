@@ -26,7 +26,8 @@ void World::on_output(int n, ms::Send& send) {
   mix(static_cast<std::uint64_t>(m.body.type) * 64 + static_cast<std::uint64_t>(n) * 8 + send.to.value);
   mix(m.term.count);
   if (trace_ && m.body.type != wire::MembershipBody::Heartbeat && m.body.type != wire::MembershipBody::Lease)
-    note(fmt::format("node {} -> {}: {} (term {}.{})", n, to, wire::EnumNameMembershipBody(m.body.type), m.term.count, m.term.member.value));
+    note(fmt::format("node {} -> {}: {} (term {}.{})", n, to, wire::EnumNameMembershipBody(m.body.type), m.term.count,
+                     m.term.member.value));
   if (to < 0 || is_cut(n, to)) return;
   auto message = std::make_shared<wire::MembershipMessageT>(m);
   if (prng.chance(5)) {  // the bytes must carry it too

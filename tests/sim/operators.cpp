@@ -10,7 +10,8 @@ using wire::SegmentState;
 int Simulation::random_running() {
   std::vector<int> running;
   for (std::size_t n = 0; n < world_.nodes.size(); ++n)
-    if (world_.runs(static_cast<int>(n)) && world_.nodes[n].disk.self.value != 0) running.push_back(static_cast<int>(n));
+    if (world_.runs(static_cast<int>(n)) && world_.nodes[n].disk.self.value != 0)
+      running.push_back(static_cast<int>(n));
   return running.empty() ? -1 : running[world_.prng.below(running.size())];
 }
 
@@ -61,7 +62,8 @@ void Simulation::seal(int n, const SegmentId& id) {
   known.may_be_sealed = true;
   for (auto& [other, theirs] : world_.segments) {
     if (other == id) continue;
-    const bool shared = std::any_of(known.names.begin(), known.names.end(), [&](const std::string& name) { return theirs.names.contains(name); });
+    const bool shared = std::any_of(known.names.begin(), known.names.end(),
+                                    [&](const std::string& name) { return theirs.names.contains(name); });
     theirs.may_go = theirs.may_go || shared;
   }
   wire::RecordT record;
@@ -78,7 +80,8 @@ void Simulation::act_on_names(int n) {
   Node& node = world_.nodes[static_cast<std::size_t>(n)];
   const std::uint64_t dice = world_.prng.below(100);
   if (dice < 40) {
-    if (node.m->records().size() < 12) world_.command(n, ms::Create{new_record(n, random_name()), world_.prng.chance(50)});
+    if (node.m->records().size() < 12)
+      world_.command(n, ms::Create{new_record(n, random_name()), world_.prng.chance(50)});
   } else if (dice < 65) {
     const SegmentId id = random_segment(n, SegmentState::creating);
     if (!id.is_nil()) seal(n, id);
@@ -108,7 +111,8 @@ void Simulation::act_on_roster() {
       if (n >= 0 && world_.prng.chance(30)) world_.command(n, ms::Leave{});
       break;
     }
-    default: forget_the_gone();
+    default:
+      forget_the_gone();
   }
   admit_one();
 }
@@ -121,7 +125,8 @@ void Simulation::promote_somebody() {
 // A person who sees only `n`'s side gives up all that cannot be reached from there.
 void Simulation::promote_by_force(int n) {
   // One at a time: two sides that abandon each other need a person to choose.
-  const bool apart = std::any_of(world_.nodes.begin(), world_.nodes.end(), [](const Node& node) { return node.abandoned; });
+  const bool apart =
+      std::any_of(world_.nodes.begin(), world_.nodes.end(), [](const Node& node) { return node.abandoned; });
   if (n < 0 || apart) return;
   ms::Promote promote{true, {}};
   for (const auto& entry : world_.nodes[static_cast<std::size_t>(n)].m->roster().entries) {
@@ -146,7 +151,8 @@ void Simulation::admit_one() {
     watched_ops_ = i + 1;
     const NodeId wanted = std::get<ms::Admit>(op.command.what).node;
     for (std::size_t n = 0; n < world_.nodes.size() && op.done; ++n)
-      if (world_.nodes[n].id == wanted && !world_.nodes[static_cast<std::size_t>(op.node)].abandoned) world_.adopt(static_cast<int>(n), *op.done);
+      if (world_.nodes[n].id == wanted && !world_.nodes[static_cast<std::size_t>(op.node)].abandoned)
+        world_.adopt(static_cast<int>(n), *op.done);
   }
   const int through = random_leased();
   if (through < 0) return;
@@ -155,7 +161,8 @@ void Simulation::admit_one() {
     if (world_.nodes[n].wants_to_join && !world_.nodes[n].gone) waiting.push_back(n);
   if (waiting.empty()) return;
   const std::size_t n = waiting[world_.prng.below(waiting.size())];
-  world_.command(through, ms::Admit{world_.nodes[n].id, fmt::format("node-{}", n), {"127.0.0.1:1"}, world_.nodes[n].machine});
+  world_.command(through,
+                 ms::Admit{world_.nodes[n].id, fmt::format("node-{}", n), {"127.0.0.1:1"}, world_.nodes[n].machine});
 }
 
 // Members whose machine is another node now, or which lost their membership's disk.
@@ -163,8 +170,12 @@ void Simulation::forget_the_gone() {
   const int n = random_leased();
   if (n < 0) return;
   for (const auto& entry : world_.nodes[static_cast<std::size_t>(n)].m->roster().entries) {
-    const bool lives = std::any_of(world_.nodes.begin(), world_.nodes.end(), [&](const Node& node) { return node.id == ms::to_node_id(entry->node) && !node.wants_to_join; });
-    const bool waits = std::any_of(world_.nodes.begin(), world_.nodes.end(), [&](const Node& node) { return node.id == ms::to_node_id(entry->node) && node.wants_to_join; });
+    const bool lives = std::any_of(world_.nodes.begin(), world_.nodes.end(), [&](const Node& node) {
+      return node.id == ms::to_node_id(entry->node) && !node.wants_to_join;
+    });
+    const bool waits = std::any_of(world_.nodes.begin(), world_.nodes.end(), [&](const Node& node) {
+      return node.id == ms::to_node_id(entry->node) && node.wants_to_join;
+    });
     if (lives || waits || entry->joining) continue;
     world_.command(n, ms::Forget{MemberNo{entry->member}});
     return;
@@ -188,11 +199,13 @@ void Simulation::recheck_abandoned() {
     Node& node = world_.nodes[n];
     if (!node.abandoned || !node.m) continue;
     const bool dropped = std::any_of(world_.nodes.begin(), world_.nodes.end(), [&](const Node& other) {
-      return other.m && !other.abandoned && !other.wants_to_join && ms::find_member(other.m->roster(), node.disk.self) == nullptr;
+      return other.m && !other.abandoned && !other.wants_to_join &&
+             ms::find_member(other.m->roster(), node.disk.self) == nullptr;
     });
     bool under_way = false;
     for (const Op& op : world_.ops)
-      if (const auto* promote = std::get_if<ms::Promote>(&op.command.what)) under_way = under_way || (promote->force && !op.done && !op.lost);
+      if (const auto* promote = std::get_if<ms::Promote>(&op.command.what))
+        under_way = under_way || (promote->force && !op.done && !op.lost);
     if (!dropped && !under_way) node.abandoned = false;
   }
 }

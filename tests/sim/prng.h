@@ -14,7 +14,9 @@ struct Prng {
     return z ^ (z >> 31);
   }
   std::uint64_t below(std::uint64_t n) { return n == 0 ? 0 : next() % n; }
-  std::int64_t between(std::int64_t low, std::int64_t high) { return low + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(high - low + 1))); }
+  std::int64_t between(std::int64_t low, std::int64_t high) {
+    return low + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(high - low + 1)));
+  }
   bool chance(std::uint64_t percent) { return below(100) < percent; }
 };
 

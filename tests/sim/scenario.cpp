@@ -15,8 +15,15 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-const std::map<std::string, int> kStatus = {{"ok", VP_OK}, {"exists", VP_EXISTS}, {"timeout", VP_TIMEOUT}, {"stale", VP_STALE}, {"busy", VP_BUSY},
-                                            {"no-coordinator", VP_NO_COORDINATOR}, {"recovering", VP_RECOVERING}, {"unknown", VP_UNKNOWN_OUTCOME}, {"invalid", VP_INVALID}};
+const std::map<std::string, int> kStatus = {{"ok", VP_OK},
+                                            {"exists", VP_EXISTS},
+                                            {"timeout", VP_TIMEOUT},
+                                            {"stale", VP_STALE},
+                                            {"busy", VP_BUSY},
+                                            {"no-coordinator", VP_NO_COORDINATOR},
+                                            {"recovering", VP_RECOVERING},
+                                            {"unknown", VP_UNKNOWN_OUTCOME},
+                                            {"invalid", VP_INVALID}};
 
 class Runner {
  public:
@@ -58,7 +65,8 @@ class Runner {
     if (verb == "cut-one-way") return world_.cut(a, b), true;
     if (verb == "mend" && w.size() > 2) return world_.mend(a, b), world_.mend(b, a), true;
     if (verb == "mend") return world_.mend_all(), true;
-    if (verb == "disk-stops" || verb == "disk-goes") return world_.nodes[static_cast<std::size_t>(a)].disk_stopped = verb == "disk-stops", true;
+    if (verb == "disk-stops" || verb == "disk-goes")
+      return world_.nodes[static_cast<std::size_t>(a)].disk_stopped = verb == "disk-stops", true;
     if (verb == "hold") return world_.hold(a, b), true;
     if (verb == "release") return world_.release(a, b), true;
     if (verb == "crash") return world_.crash(a, false, -1), true;
@@ -77,7 +85,10 @@ class Runner {
     world_.command(0, ms::Init{{7, 7}, "node-0", {}, world_.nodes[0].machine});
     for (int n = 1; n < count; ++n) {
       world_.run_for(2000);
-      const auto op = world_.command(0, ms::Admit{world_.nodes[static_cast<std::size_t>(n)].id, fmt::format("node-{}", n), {}, world_.nodes[static_cast<std::size_t>(n)].machine});
+      const auto op = world_.command(0, ms::Admit{world_.nodes[static_cast<std::size_t>(n)].id,
+                                                  fmt::format("node-{}", n),
+                                                  {},
+                                                  world_.nodes[static_cast<std::size_t>(n)].machine});
       world_.run_until([&] { return world_.ops[op].done.has_value(); }, 5000);
       if (!world_.ops[op].done || !world_.adopt(n, *world_.ops[op].done)) return fail("node could not join");
     }
@@ -162,8 +173,10 @@ class Runner {
     }
     const int n = number(what == "name" ? w.back() : what == "alive" ? w[3] : w[2]);
     const Node& node = world_.nodes[static_cast<std::size_t>(n)];
-    if (what == "pieces") return check(static_cast<int>(node.pieces.size()) == number(w[3]), fmt::format("it has {}", node.pieces.size()));
-    if (what == "life") return check(static_cast<int>(node.life.value) == number(w[3]), fmt::format("it is {}", node.life.value));
+    if (what == "pieces")
+      return check(static_cast<int>(node.pieces.size()) == number(w[3]), fmt::format("it has {}", node.pieces.size()));
+    if (what == "life")
+      return check(static_cast<int>(node.life.value) == number(w[3]), fmt::format("it is {}", node.life.value));
     if (what == "lease") return check(world_.leased(n) == (w[3] == "yes"), "it is not so");
     if (what == "current") {  // current N life L of M yes|no
       const Node& judge = world_.nodes[static_cast<std::size_t>(number(w[6]))];
@@ -199,17 +212,22 @@ class Runner {
   }
   static ms::WriteTag tag(const std::string& text, const std::string& token) {
     const auto dot = text.find('.');
-    return {{MemberNo{static_cast<std::uint16_t>(number(text.substr(0, dot)))}, Life{1}}, RequestNo{static_cast<std::uint64_t>(number(text.substr(dot + 1)))}, static_cast<std::uint64_t>(number(token))};
+    return {{MemberNo{static_cast<std::uint16_t>(number(text.substr(0, dot)))}, Life{1}},
+            RequestNo{static_cast<std::uint64_t>(number(text.substr(dot + 1)))},
+            static_cast<std::uint64_t>(number(token))};
   }
 
-  // once home LIFE · once ask NO by LIFE to HOMELIFE -> execute|in-progress|answered|unknown|refused · once finish NO by LIFE
+  // once home LIFE · once ask NO by LIFE to HOMELIFE -> execute|in-progress|answered|unknown|refused · once finish NO
+  // by LIFE
   bool once(const Words& w) {
     if (w[0] != "once") return false;
     static const char* kVerdicts[] = {"execute", "in-progress", "answered", "unknown", "refused"};
     const auto num = [&](std::size_t i) { return static_cast<std::uint64_t>(number(w[i])); };
     std::string got = "ok";
     if (w[1] == "home") cache_.emplace(Life{num(2)}, 8);
-    if (w[1] == "ask") got = kVerdicts[static_cast<int>(cache_->begin({{MemberNo{2}, Life{num(4)}}, RequestNo{num(2)}, RequestNo{0}, Life{num(6)}}))];
+    if (w[1] == "ask")
+      got = kVerdicts[static_cast<int>(
+          cache_->begin({{MemberNo{2}, Life{num(4)}}, RequestNo{num(2)}, RequestNo{0}, Life{num(6)}}))];
     if (w[1] == "finish") cache_->finish({MemberNo{2}, Life{num(4)}}, RequestNo{num(2)}, {std::byte{1}});
     if (got != expected_) fail("it is " + got);
     return true;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <vector>
 
 #include "base/mark.h"
 #include "tests_sim/scenario.h"

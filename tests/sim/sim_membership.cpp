@@ -1,6 +1,6 @@
 // sim_membership --seeds N --first S [--trace] [--marks] [--want-marks FILE] [--bug K | --bugs K,K,...]
-// Runs seeds and prints counts. With --want-marks every mark named in the file must have been reached. With --bug(s) each
-// planted bug must be found within the seeds.
+// Runs seeds and prints counts. With --want-marks every mark named in the file must have been reached. With --bug(s)
+// each planted bug must be found within the seeds.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -111,8 +111,11 @@ int run_seeds(const Arguments& a) {
     std::printf("seed %llu failed: %s\n", n(g_seed), result.why.c_str());
     std::fflush(stdout);
   }
-  std::printf("seeds %llu failed %llu events %llu messages %llu lost %llu crashes %llu pauses %llu cuts %llu deaths %llu terms %llu\n", n(a.seeds), n(failed),
-              n(t.events), n(t.messages), n(t.lost), n(t.crashes), n(t.pauses), n(t.cuts), n(t.deaths), n(t.terms));
+  std::printf(
+      "seeds %llu failed %llu events %llu messages %llu lost %llu crashes %llu pauses %llu cuts %llu deaths %llu terms "
+      "%llu\n",
+      n(a.seeds), n(failed), n(t.events), n(t.messages), n(t.lost), n(t.crashes), n(t.pauses), n(t.cuts), n(t.deaths),
+      n(t.terms));
   std::printf("commands done %llu refused %llu unknown %llu\n", n(t.acked), n(t.refused), n(t.unknown));
   return failed == 0 ? 0 : 1;
 }

@@ -81,11 +81,14 @@ void Simulation::misfortune() {
     world_.note("the network is cut anew");
   }
   if (due(world_.climate.cut_every)) world_.mend_all();
-  if (due(world_.climate.crash_every) && world_.runs(n)) world_.crash(n, prng.chance(25), prng.between(20, prng.chance(30) ? 8000 : 800));
+  if (due(world_.climate.crash_every) && world_.runs(n))
+    world_.crash(n, prng.chance(25), prng.between(20, prng.chance(30) ? 8000 : 800));
   if (due(world_.climate.pause_every) && world_.runs(n)) world_.pause(n, prng.between(100, 7000), false);
   if (due(world_.climate.suspend_every) && world_.runs(n)) world_.pause(n, prng.between(3000, 20000), true);
-  const auto members = std::count_if(world_.nodes.begin(), world_.nodes.end(), [](const Node& node) { return !node.wants_to_join && !node.abandoned; });
-  const bool last = members < 2 || world_.nodes[static_cast<std::size_t>(n)].abandoned;  // a pool whose every disk is lost is lost
+  const auto members = std::count_if(world_.nodes.begin(), world_.nodes.end(),
+                                     [](const Node& node) { return !node.wants_to_join && !node.abandoned; });
+  const bool last =
+      members < 2 || world_.nodes[static_cast<std::size_t>(n)].abandoned;  // a pool whose every disk is lost is lost
   if (due(world_.climate.disk_loss_every) && !last) world_.lose_disk(n);
 }
 
@@ -120,7 +123,8 @@ void Simulation::heal() {
 }
 
 bool Simulation::healed() {
-  if (std::any_of(world_.ops.begin(), world_.ops.end(), [](const Op& op) { return !op.done && !op.lost; })) return false;
+  if (std::any_of(world_.ops.begin(), world_.ops.end(), [](const Op& op) { return !op.done && !op.lost; }))
+    return false;
   for (std::size_t n = 0; n < world_.nodes.size(); ++n) {
     const Node& node = world_.nodes[n];
     if (!world_.leased(static_cast<int>(n)) || node.abandoned) return false;
@@ -133,7 +137,8 @@ bool Simulation::healed() {
 
 void Simulation::demand() {
   for (std::size_t n = 0; n < world_.nodes.size() && world_.ok(); ++n)
-    if (!demand_from(static_cast<int>(n)) && world_.ok()) world_.fail(fmt::format("no liveness: node {} cannot create, seal, rename and remove", n));
+    if (!demand_from(static_cast<int>(n)) && world_.ok())
+      world_.fail(fmt::format("no liveness: node {} cannot create, seal, rename and remove", n));
   world_.run_for(5000);
   if (world_.ok()) world_.check_quiet();
 }

@@ -6,7 +6,7 @@
 namespace vrampool::sim {
 
 struct SeedResult {
-  std::string why;         // empty: all held
+  std::string why;  // empty: all held
   std::uint64_t hash = 0;
   std::uint64_t unseed = 0;  // the next random number: a second run must end there too
   Counts counts;
@@ -25,7 +25,7 @@ class Simulation {
   void misfortune();
   void heal();
   bool healed();
-  void demand();           // every node can do everything now
+  void demand();  // every node can do everything now
   bool demand_from(int n);
   // operators.cpp
   void act();

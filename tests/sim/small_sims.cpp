@@ -66,9 +66,14 @@ struct GateWorld {
     travelling.erase(travelling.begin() + static_cast<long>(i));
     if (prng.chance(10)) return;  // lost
     switch (gate.begin(tag(w))) {
-      case ms::WriteVerdict::apply: landing.push_back(w); break;
-      case ms::WriteVerdict::already: open.erase(w.no); break;
-      default: break;
+      case ms::WriteVerdict::apply:
+        landing.push_back(w);
+        break;
+      case ms::WriteVerdict::already:
+        open.erase(w.no);
+        break;
+      default:
+        break;
     }
   }
   void land() {
@@ -105,14 +110,22 @@ std::string run_gate_seed(std::uint64_t seed) {
   const bool reclaim = world.prng.chance(40);
   for (std::uint64_t step = 0; step < 220 && world.why.empty(); ++step) {
     switch (world.prng.below(5)) {
-      case 0: if (step < freeze_at) world.send(); break;
-      case 1: world.resend(); break;
-      case 2: world.land(); break;
-      default: world.arrive();
+      case 0:
+        if (step < freeze_at) world.send();
+        break;
+      case 1:
+        world.resend();
+        break;
+      case 2:
+        world.land();
+        break;
+      default:
+        world.arrive();
     }
     if (step == freeze_at) world.gate.freeze(kToken);
     if (step > freeze_at + 20 && reclaim && world.gate.close()) world.reused = true;
-    if (world.gate.begin({world.writer, RequestNo{1'000'000}, kToken + 1}) != ms::WriteVerdict::denied) world.why = "a write with a foreign token was let in";
+    if (world.gate.begin({world.writer, RequestNo{1'000'000}, kToken + 1}) != ms::WriteVerdict::denied)
+      world.why = "a write with a foreign token was let in";
     world.check();
   }
   return world.why;
@@ -185,7 +198,8 @@ struct OnceWorld {
   }
   std::string check() const {
     if (counter < acknowledged) return "an addition was acknowledged and not done";
-    if (counter > acknowledged + unknown + open.size()) return fmt::format("{} additions were done for {} acknowledged", counter, acknowledged);
+    if (counter > acknowledged + unknown + open.size())
+      return fmt::format("{} additions were done for {} acknowledged", counter, acknowledged);
     if (cache.kept() > 4) return "the reply cache grew beyond its window";
     return {};
   }
@@ -198,11 +212,18 @@ std::string run_once_seed(std::uint64_t seed) {
   std::string why;
   for (int step = 0; step < 300 && why.empty(); ++step) {
     switch (world.prng.below(6)) {
-      case 0: world.ask(); break;
-      case 1: world.again(); break;
+      case 0:
+        world.ask();
+        break;
+      case 1:
+        world.again();
+        break;
       case 2:
-      case 3: world.home(); break;
-      default: world.answer();
+      case 3:
+        world.home();
+        break;
+      default:
+        world.answer();
     }
     if (world.prng.chance(1)) world.restart();
     why = world.check();

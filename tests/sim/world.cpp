@@ -18,7 +18,9 @@ Climate climate_of(Prng& prng) {
   c.stragglers = static_cast<unsigned>(prng.below(5));
   c.disk_delay = prng.between(1, 40);
   c.disk_stalls = static_cast<unsigned>(prng.below(6));
-  const auto maybe = [&](unsigned percent, std::int64_t low, std::int64_t high) { return prng.chance(percent) ? prng.between(low, high) : 0; };
+  const auto maybe = [&](unsigned percent, std::int64_t low, std::int64_t high) {
+    return prng.chance(percent) ? prng.between(low, high) : 0;
+  };
   c.cut_every = maybe(60, 1500, 9000);
   c.crash_every = maybe(60, 1500, 12000);
   c.pause_every = maybe(50, 1500, 12000);
@@ -41,7 +43,8 @@ Climate climate_of(Prng& prng) {
   return c;
 }
 
-World::World(Climate c, std::uint64_t seed, bool trace) : climate(c), prng{seed * 0x2545f4914f6cdd1dull + 1}, trace_(trace) {}
+World::World(Climate c, std::uint64_t seed, bool trace)
+    : climate(c), prng{seed * 0x2545f4914f6cdd1dull + 1}, trace_(trace) {}
 
 int World::add_node() {
   Node node;
@@ -74,7 +77,8 @@ void World::boot(int n) {
   node.m.emplace(options, node.disk, local(node));
   node.disk_free_at = now_;
   // A new life may know an older view than the last one did: it holds no lease before it has caught up.
-  if (node.m->epoch() > node.highest_epoch && node.highest_epoch != Epoch{}) fail(fmt::format("node {}: its disk is ahead of what it saw", n));
+  if (node.m->epoch() > node.highest_epoch && node.highest_epoch != Epoch{})
+    fail(fmt::format("node {}: its disk is ahead of what it saw", n));
   node.highest_epoch = node.m->epoch();
   ++boots_[n];
   note(fmt::format("node {} starts life {} (member {})", n, node.life.value, node.disk.self.value));
@@ -203,8 +207,12 @@ void World::handle(const Event& event) {
     return schedule(std::move(again));
   }
   switch (event.kind) {
-    case Event::Kind::message: step(event.node, ms::PeerMessage{*event.message}); break;
-    case Event::Kind::persisted: write_done(event.node); break;
+    case Event::Kind::message:
+      step(event.node, ms::PeerMessage{*event.message});
+      break;
+    case Event::Kind::persisted:
+      write_done(event.node);
+      break;
     default:
       schedule({now_ + ms::kTickEveryMs, 0, event.node, event.boot, Event::Kind::tick, nullptr});
       step(event.node, ms::Tick{});
@@ -245,7 +253,8 @@ int World::node_of(MemberNo member) const {
 
 int World::coordinator() const {
   for (std::size_t n = 0; n < nodes.size(); ++n)
-    if (!nodes[n].abandoned && nodes[n].m && nodes[n].m->is_coordinator() && leased(static_cast<int>(n))) return static_cast<int>(n);
+    if (!nodes[n].abandoned && nodes[n].m && nodes[n].m->is_coordinator() && leased(static_cast<int>(n)))
+      return static_cast<int>(n);
   return -1;
 }
 

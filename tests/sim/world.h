@@ -25,10 +25,10 @@ struct Climate {
   std::int64_t detection = 3000;
   std::int64_t delay_mean = 2;
   unsigned loss = 0, duplicates = 0, stragglers = 0;
-  std::int64_t disk_delay = 2;     // at most
-  unsigned disk_stalls = 0;        // percent of orders that take up to 800 ms
+  std::int64_t disk_delay = 2;  // at most
+  unsigned disk_stalls = 0;     // percent of orders that take up to 800 ms
   std::int64_t cut_every = 0, crash_every = 0, pause_every = 0, suspend_every = 0, disk_loss_every = 0;  // 0: never
-  std::int64_t act_every = 250;    // operators and clients
+  std::int64_t act_every = 250;  // operators and clients
   std::int64_t promote_every = 0, roster_every = 0, force_every = 0;
   int drift_ppm = 500;
 };
@@ -48,9 +48,9 @@ struct Op {
 struct Known {
   std::set<std::string> names;
   bool created = false, sealed = false, removed = false;  // acknowledged
-  bool may_go = false;      // a removal, or a seal under one of its names, was asked for
+  bool may_go = false;                                    // a removal, or a seal under one of its names, was asked for
   bool may_be_sealed = false;
-  bool seen = false;        // by anybody
+  bool seen = false;  // by anybody
 };
 
 struct Node {
@@ -60,16 +60,16 @@ struct Node {
   Incarnation incarnation{};
   ms::DurableState disk;
   std::optional<ms::Machine> m;
-  bool wants_to_join = true;    // has no membership
-  bool abandoned = false;       // named in a forced promotion: what it does no longer counts
-  bool gone = false;            // switched off for good
+  bool wants_to_join = true;  // has no membership
+  bool abandoned = false;     // named in a forced promotion: what it does no longer counts
+  bool gone = false;          // switched off for good
   std::int64_t paused_until = 0;
-  std::int64_t boots_at = -1;   // down: when it starts again; -1: not by itself
+  std::int64_t boots_at = -1;  // down: when it starts again; -1: not by itself
   std::int64_t clock_offset = 0, clock_ppm = 0, slept = 0;
   std::int64_t disk_free_at = 0;
-  bool disk_stopped = false;    // orders do not end, and a crash loses them
+  bool disk_stopped = false;  // orders do not end, and a crash loses them
   std::deque<ms::Persist> writing;
-  std::map<PieceId, Incarnation> pieces;   // shared memory: survives the daemon
+  std::map<PieceId, Incarnation> pieces;  // shared memory: survives the daemon
   std::map<PieceId, std::int64_t> found;
   Epoch highest_epoch{};
   std::uint64_t commands = 0;
@@ -77,9 +77,11 @@ struct Node {
 };
 
 struct Counts {
-  std::uint64_t events = 0, messages = 0, lost = 0, crashes = 0, pauses = 0, cuts = 0, deaths = 0, terms = 0, acked = 0, unknown = 0, refused = 0;
+  std::uint64_t events = 0, messages = 0, lost = 0, crashes = 0, pauses = 0, cuts = 0, deaths = 0, terms = 0, acked = 0,
+                unknown = 0, refused = 0;
   void add(const Counts& o) {
-    events += o.events, messages += o.messages, lost += o.lost, crashes += o.crashes, pauses += o.pauses, cuts += o.cuts;
+    events += o.events, messages += o.messages, lost += o.lost, crashes += o.crashes, pauses += o.pauses,
+        cuts += o.cuts;
     deaths += o.deaths, terms += o.terms, acked += o.acked, unknown += o.unknown, refused += o.refused;
   }
 };
@@ -109,8 +111,8 @@ class World {
   Instant local(const Node&) const;
   bool runs(int n) const { return nodes[static_cast<std::size_t>(n)].m.has_value(); }
   bool leased(int n) const;
-  int node_of(MemberNo) const;          // by the number on its disk; -1: nobody
-  int coordinator() const;              // the node that leads with a lease; -1: nobody
+  int node_of(MemberNo) const;                         // by the number on its disk; -1: nobody
+  int coordinator() const;                             // the node that leads with a lease; -1: nobody
   bool adopt(int n, const ms::CommandDone& admitted);  // stores the membership and boots
 
   // network.cpp
@@ -130,8 +132,8 @@ class World {
   void fail(const std::string& why);
   bool ok() const { return why_.empty(); }
   const std::string& why() const { return why_; }
-  void check_quiet();                    // when everything is healed: all agree, nothing is left over
-  void forgive();                        // a forced promotion: what was acknowledged before may be lost
+  void check_quiet();  // when everything is healed: all agree, nothing is left over
+  void forgive();      // a forced promotion: what was acknowledged before may be lost
 
   void note(const std::string& line);
   void mix(std::uint64_t value);
@@ -139,7 +141,7 @@ class World {
 
   Climate climate;
   Prng prng;
-  bool calm = false;                     // no faults from the network or disks
+  bool calm = false;  // no faults from the network or disks
   bool host_makes_pieces = true;
   std::vector<Node> nodes;
   std::vector<Op> ops;
@@ -151,7 +153,7 @@ class World {
     std::int64_t at = 0;
     std::uint64_t seq = 0;
     int node = 0;
-    std::uint64_t boot = 0;              // of the node: a tick or an order of an earlier process is void
+    std::uint64_t boot = 0;  // of the node: a tick or an order of an earlier process is void
     enum class Kind : std::uint8_t { tick, message, persisted, boot } kind = Kind::tick;
     std::shared_ptr<wire::MembershipMessageT> message;
   };
@@ -199,9 +201,12 @@ class World {
   std::map<std::pair<int, int>, std::vector<std::shared_ptr<wire::MembershipMessageT>>> held_;
   std::map<std::pair<int, std::pair<std::uint64_t, std::uint64_t>>, std::size_t> op_index_;  // (node, (life, no))
   // Seen so far, by everybody.
-  std::map<Epoch, std::uint64_t> views_;                                  // hash of each view
-  struct Death { Life life{}; Epoch told_in{}; };
-  std::map<MemberNo, Death> deaths_;                                      // the highest life that a view declared over
+  std::map<Epoch, std::uint64_t> views_;  // hash of each view
+  struct Death {
+    Life life{};
+    Epoch told_in{};
+  };
+  std::map<MemberNo, Death> deaths_;  // the highest life that a view declared over
   std::map<MemberNo, NodeId> numbers_;
   std::map<std::pair<SegmentId, RecordVersion>, std::uint64_t> record_hashes_;
   std::map<std::uint64_t, std::pair<std::uint64_t, SegmentId>> addresses_;  // begin -> (end, whose)
