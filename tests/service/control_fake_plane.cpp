@@ -153,6 +153,12 @@ std::size_t Medium::pieces() {
   return n;
 }
 
+void Medium::hold(bool on) {
+  const std::lock_guard lock(mutex);
+  hold_writes = on;
+  changed.notify_all();
+}
+
 StartDataPlane Medium::starter() {
   return [this](DataPlaneOptions o) -> Result<std::unique_ptr<DataPlane>> {
     return std::unique_ptr<DataPlane>(std::make_unique<FakePlane>(*this, std::move(o)));

@@ -1,6 +1,7 @@
 // A data plane in memory: pieces of all members of a test's pool lie in one Medium, so that bytes need no network.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -23,9 +24,10 @@ struct Medium {
   std::map<MemberNo, std::map<PieceId, Piece>> nodes;
   bool hold_writes = false;  // writes wait until this is false or their channel is cancelled
   std::size_t writes_held = 0;
-  std::size_t clients_gone = 0;
+  std::atomic<std::size_t> clients_gone{0};
 
   std::size_t pieces();
+  void hold(bool on);
   StartDataPlane starter();
 };
 

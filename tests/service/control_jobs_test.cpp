@@ -90,7 +90,7 @@ TEST_CASE("a cancelled import leaves nothing behind") {
   TestClient client = rig.client(0);
   const std::string source = rig.dir.path() + "/m.safetensors";
   write_text(source, safetensors_of(3, 50'000, 200'000));
-  rig.medium.hold_writes = true;
+  rig.medium.hold(true);
   auto started = client.call(import_of({source}, "m"));
   REQUIRE_OK(started);
   const std::uint64_t job = started->AsJobStarted()->job;
@@ -116,7 +116,7 @@ TEST_CASE("a daemon stops in bounded time while an import hangs") {
   TestClient client = rig.client(0);
   const std::string source = rig.dir.path() + "/m.safetensors";
   write_text(source, safetensors_of(3, 50'000, 200'000));
-  rig.medium.hold_writes = true;
+  rig.medium.hold(true);
   REQUIRE_OK(client.call(import_of({source}, "m")));
   CHECK(eventually([&] {
     const std::lock_guard lock(rig.medium.mutex);
@@ -157,7 +157,7 @@ TEST_CASE("an import that was kept goes on in the same segment") {
     body.AsImportJob()->keep = true;
     return body;
   };
-  rig.medium.hold_writes = true;
+  rig.medium.hold(true);
   auto started = client.call(kept_import());
   REQUIRE_OK(started);
   wire::JobCancelT cancel;
@@ -175,10 +175,7 @@ TEST_CASE("an import that was kept goes on in the same segment") {
                .as_string() == "cancelled";
   }));
   CHECK(rig.medium.pieces() == 1);
-  {
-    const std::lock_guard lock(rig.medium.mutex);
-    rig.medium.hold_writes = false;
-  }
+  rig.medium.hold(false);
   auto again = client.run_job(kept_import());
   REQUIRE_OK(again);
   CHECK_MESSAGE(text_at(*again, "state") == "done", text_at(*again, "message"));
