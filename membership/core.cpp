@@ -246,10 +246,8 @@ void Core::command_init(std::uint64_t no, const Init& init) {
 
 void Core::command_promote(std::uint64_t no, const Promote& promote) {
   if (role_ == Role::leader && !promote.force) return done(no, VP_OK, {});
-  if (role_ == Role::candidate && candidate_.command) {
-    if (!promote.force) return done(no, VP_BUSY, "this node is being promoted already");
-    done(*candidate_.command, VP_CANCELLED, "promoted by force instead");
-  }
+  const bool under_way = role_ == Role::candidate && candidate_.command;
+  if (under_way && !promote.force) return done(no, VP_BUSY, "this node is being promoted already");
   Candidate candidate;
   candidate.command = no;
   candidate.force = promote.force;
@@ -263,6 +261,7 @@ void Core::command_promote(std::uint64_t no, const Promote& promote) {
     candidate.abandoned.insert(member);
   }
   if (!promote.force) candidate.abandoned.clear();
+  if (under_way) done(*candidate_.command, VP_CANCELLED, "promoted by force instead");
   const std::uint64_t highest = promise_.count;
   campaign(std::move(candidate), promote.force ? (highest / kForcedTermStep + 1) * kForcedTermStep : highest + 1);
 }
