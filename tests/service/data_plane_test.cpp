@@ -143,8 +143,9 @@ TEST_CASE("a home that goes leaves poison and a loss; when it is back the bytes 
     rig.start(1);
     rig.open(r);
     rig.introduce();
-    INFO("views ", rig[0].figures().views, ", fetched ", rig[0].figures().pages_fetched, ", evicted ", rig[0].figures().evicted_pages, ", retries ",
-         rig[0].figures().retries, ", poisoned ", rig[0].figures().poisoned_pages, ", faults ", rig[0].figures().faults);
+    INFO("views ", rig[0].figures().views, ", fetched ", rig[0].figures().pages_fetched, ", evicted ",
+         rig[0].figures().evicted_pages, ", retries ", rig[0].figures().retries, ", poisoned ",
+         rig[0].figures().poisoned_pages, ", faults ", rig[0].figures().faults);
     CHECK(eventually([&] { return map.bytes()[39 * kPage] == Rig::pattern_at(39 * kPage); }));
     CHECK(eventually([&] { return rig.losses().back().healed; }));
     CHECK(map.wrong_pages() == 0);
