@@ -85,7 +85,11 @@ void Bulk::fly(Slot& slot) {
 
 void Bulk::take_off(Slot& slot, DataLoop& mover) {
   PeerLink* peer = mover.peer(slot.home);
-  if (peer == nullptr) return failed(slot, error(VP_LOST, "member {} is gone", slot.home.value));
+  if (peer == nullptr) {
+    // Dead is only what a view of this life says; a daemon that has just started has not seen one, or not its link yet.
+    const bool unsure = mover.lives().empty() || mover.alive(slot.home);
+    return failed(slot, error(unsure ? VP_UNREACHABLE : VP_LOST, "member {} is gone", slot.home.value));
+  }
   Ask ask;
   ask.header = slot.ask;
   if (ask.header.kind == wire::DataKind::write) {

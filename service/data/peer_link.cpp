@@ -177,7 +177,8 @@ void PeerLink::failed(const Error& why) {
     if (node.options.peer_failed)
       node.post([&node, member = peer_.member, text = why.message] { node.options.peer_failed(member, text); });
   }
-  fail_all(why);
+  // Whatever ended the connection says nothing about the bytes: a peer that does not know our life yet will soon.
+  fail_all(Error{VP_UNREACHABLE, why.message});
 }
 
 void PeerLink::fail_all(const Error& why) {
